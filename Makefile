@@ -1,0 +1,43 @@
+# The short way in. What each target needs from the system it installs first (tools/setup.sh), saying what.
+#
+#   make              the release executable, build/release/shimmy
+#   make run          build, fetch a small model if there is none, serve it on 127.0.0.1:11435
+#   make check        every test a newcomer should run; make check-all adds the slow ones
+#   make bench        our speed; make bench-peer: beside llama.cpp
+#   make install      PREFIX=/usr/local
+.PHONY: all run check check-all bench bench-peer format install clean setup
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+all: setup
+	@cmake --preset release >build-release.log 2>&1 || { cat build-release.log; rm -f build-release.log; exit 1; }; rm -f build-release.log
+	@cmake --build build/release -j $(JOBS) --target shimmy airframe
+
+setup:
+	@tools/setup.sh build
+
+run: all
+	@tools/run.sh
+
+check:
+	@tools/setup.sh build check
+	@tools/check.sh
+
+check-all:
+	@tools/setup.sh build check all
+	@tools/check.sh all
+
+bench: all
+	@tools/bench.sh
+
+bench-peer: all
+	@tools/bench.sh peer
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

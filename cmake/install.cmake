@@ -1,0 +1,7 @@
+# `make install`: the program, the library's header and archive, a pkg-config file.
+include(GNUInstallDirs)
+install(TARGETS shimmy RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS airframe ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/airframe.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+configure_file(cmake/airframe.pc.in airframe.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/airframe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

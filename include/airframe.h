@@ -1,0 +1,279 @@
+/* airframe.h - the library's only public header.
+ *
+ * Airframe runs language models stored in GGUF files. A program opens a model, opens an engine on it, and submits
+ * requests; the engine's own thread runs all of them together and reports through callbacks. Nothing here depends on
+ * HTTP, JSON libraries or a particular backend.
+ *
+ * Conventions
+ *   - Functions that can fail return 0 or a negative af_status; results come back through pointers, which are left
+ *     untouched on failure. The last argument, when not NULL, receives a message of one line that names the thing, what
+ *     was found and what was allowed.
+ *   - Opaque objects are closed by the function named after them; closing NULL does nothing.
+ *   - Memory handed out by a function is freed with af_free() unless its comment says otherwise.
+ *   - Strings are UTF-8 with an explicit length where they can hold any byte; `const char *` alone ends at NUL.
+ *   - A struct of options is initialised with its _default() function, so that fields added later keep their meaning.
+ *   - An af_model may be used from several threads at once (it is never modified after opening); an af_engine too.
+ */
+#ifndef AIRFRAME_H
+#define AIRFRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Errors ------------------------------------------------------------------------------------------------- */
+
+typedef enum af_status {
+    AF_OK = 0,
+    AF_EINVAL = -1,       /* an argument or a request's field is out of bounds */
+    AF_EIO = -2,          /* the operating system refused: open, read, map */
+    AF_ENOMEM = -3,       /* memory, or a ceiling on it, is used up */
+    AF_EFORMAT = -4,      /* the bytes of a file, template or text are not what they must be */
+    AF_EUNSUPPORTED = -5, /* well formed, but not something this build runs: architecture, type, device */
+    AF_EFULL = -6,        /* the queue is full: try again later */
+    AF_ECANCELED = -7,    /* cancelled by the caller, or the engine is closing */
+    AF_ETEMPLATE = -8,    /* a chat template raised an error of its own; the text is the template's, word for word */
+    AF_ECONTEXT = -9      /* the prompt is longer than a request may be */
+} af_status;
+
+typedef struct af_error {
+    int code;       /* an af_status */
+    char text[508]; /* one line, NUL-terminated, cut at a character's edge if it had to be cut */
+} af_error;
+
+/* Frees memory handed out by this library. NULL is allowed. */
+void af_free(void *memory);
+
+/* The library's version, "MAJOR.MINOR.PATCH". */
+const char *af_version(void);
+
+/* ---- Models ------------------------------------------------------------------------------------------------- */
+
+typedef struct af_model af_model;
+
+typedef enum af_load {
+    AF_LOAD_FILE,  /* the file's structure and text side only: tokenize, render, probe; works without tensors */
+    AF_LOAD_MODEL  /* also the plan of its architecture: what an engine needs */
+} af_load;
+
+typedef struct af_model_options {
+    af_load load; /* default AF_LOAD_MODEL */
+    uint32_t ctx; /* the context the caller will ask of the engine, for rope scalings that depend on it; 0: native */
+} af_model_options;
+
+af_model_options af_model_options_default(void);
+
+/* Opens a GGUF file, or any shard of a split one. Maps it and validates every count, offset and shape before use.
+ * Reads no weights yet. On failure nothing stays open. */
+int af_model_open(const char *path, const af_model_options *options, af_model **out, af_error *error);
+
+/* Closes a model. Every engine opened on it must have been closed. */
+void af_model_close(af_model *model);
+
+/* Sampling values a model's authors put in its file (general.sampling.*); a field is NAN or -1 where they gave none. */
+typedef struct af_sampling_hint {
+    float temperature, top_p, min_p, repeat_penalty;
+    int32_t top_k;
+} af_sampling_hint;
+
+/* What is known of a model without running it. Strings live as long as the model. */
+typedef struct af_model_info {
+    const char *path;         /* as opened; the first shard of a split file */
+    const char *name;         /* general.name, or "" */
+    const char *architecture; /* general.architecture, or "" */
+    const char *quantization; /* the mix by bytes, e.g. "Q4_K_M" from general.file_type, else the commonest type */
+    const char *mix;          /* every type with its tensors and bytes: "Q4_1 210 x 88.2 MB, F32 61 x 0.1 MB" */
+    uint64_t file_bytes;      /* all shards together */
+    uint32_t shards;
+    uint64_t parameters;        /* elements of all tensors */
+    uint64_t active_parameters; /* used for one token: without the experts not chosen */
+    uint64_t tensors;
+    uint32_t context;      /* native context length in tokens; 0 if the file does not say */
+    uint32_t vocabulary;   /* number of tokens */
+    uint32_t width;        /* of the residual stream */
+    uint32_t layers;
+    uint64_t kv_bytes;     /* of an f16 cache for `context` tokens of one sequence; 0 if not runnable */
+    bool has_template;     /* tokenizer.chat_template is there */
+    bool runnable;         /* the architecture is one this build runs, with its tensors present */
+    const char *why_not;   /* where not runnable, one line; else "" */
+    af_sampling_hint sampling;
+} af_model_info;
+
+void af_model_get_info(const af_model *model, af_model_info *out);
+
+/* ---- Text --------------------------------------------------------------------------------------------------- */
+
+enum {
+    AF_ADD_SPECIAL = 1,  /* add the beginning (and end) tokens the vocabulary asks for */
+    AF_PARSE_SPECIAL = 2 /* text of control tokens counts as those tokens */
+};
+
+/* Text to token ids. *ids is freed with af_free(); *count may be 0. Time grows linearly with the text. */
+int af_tokenize(const af_model *model, const char *text, size_t length, unsigned flags, int32_t **ids, size_t *count,
+                af_error *error);
+
+/* Token ids to bytes (not always UTF-8: an id may hold part of a character). Control tokens are written out as their
+ * text. *text is NUL-terminated beyond *length and freed with af_free(). AF_EINVAL names an id out of range. */
+int af_detokenize(const af_model *model, const int32_t *ids, size_t count, char **text, size_t *length,
+                  af_error *error);
+
+/* The bytes one id stands for, and whether it ends generation. *text belongs to the model. */
+int af_token_piece(const af_model *model, int32_t id, const char **text, size_t *length);
+bool af_token_is_end(const af_model *model, int32_t id);
+
+/* A rendered prompt: text with the origin of each byte, so that what users wrote never becomes a control token. */
+typedef struct af_prompt {
+    char *text;      /* NUL-terminated beyond length */
+    uint8_t *origin; /* a byte for each of text: 0 the template's own, 1 from the request */
+    size_t length;
+} af_prompt;
+
+void af_prompt_clear(af_prompt *prompt); /* frees both arrays and zeroes the struct */
+
+typedef struct af_template af_template;
+
+typedef struct af_render_options {
+    bool raw;        /* give the template the messages as they stand, without a server's changes (interface.md) */
+    const char *now; /* "YYYY-MM-DD HH:MM" for strftime_now; NULL: the clock, local time */
+    const char *bos; /* texts of the tokens; NULL: the model's, or "" for a template of its own */
+    const char *eos;
+} af_render_options;
+
+af_render_options af_render_options_default(void);
+
+/* Parses a Jinja chat template. The error carries line and column. */
+int af_template_open(const char *source, size_t length, af_template **out, af_error *error);
+void af_template_close(af_template *tmpl);
+
+/* Renders a chat request, given as the text of a JSON object: messages, tools, documents, add_generation_prompt
+ * (default true), continue_final_message, chat_template_kwargs. The caller clears *out. */
+int af_template_render(const af_template *tmpl, const char *request, size_t length, const af_render_options *options,
+                       af_prompt *out, af_error *error);
+
+/* The same with the model's own template (or the documented default where the file has none). `custom`, when not
+ * NULL, takes the place of the model's. */
+int af_model_render(const af_model *model, const af_template *custom, const char *request, size_t length,
+                    const af_render_options *options, af_prompt *out, af_error *error);
+
+/* A rendered prompt to token ids: control tokens are taken from the template's own text only. Adds the beginning token
+ * if the vocabulary asks for one and the template did not write it. */
+int af_prompt_tokenize(const af_model *model, const af_prompt *prompt, int32_t **ids, size_t *count, af_error *error);
+
+/* ---- Engine ------------------------------------------------------------------------------------------------- */
+
+typedef struct af_engine af_engine;
+
+typedef enum af_kv_type { AF_KV_F16, AF_KV_F32 } af_kv_type;
+
+typedef struct af_engine_options {
+    const char *device;     /* "auto" (default) or "cpu" */
+    uint32_t threads;       /* for CPU kernels; 0: the physical cores this process may use */
+    uint32_t ctx;           /* tokens one request may use, prompt and answer; 0: native, or what memory allows */
+    uint32_t parallel;      /* requests that run together; default 4 */
+    uint32_t queue;         /* requests that wait beyond those; default 64 */
+    uint32_t prefill_chunk; /* prompt tokens run in one step; default 512 */
+    af_kv_type kv;          /* default AF_KV_F16 */
+    bool exact;             /* weights decoded to f32, activations kept in f32: the file's exact answer, slow */
+    void (*progress)(void *user, double fraction); /* while weights load, 0 to 1; may be NULL */
+    void *progress_user;
+} af_engine_options;
+
+af_engine_options af_engine_options_default(void);
+
+/* Loads the weights, allocates the KV cache and starts the engine's thread. The model must outlive the engine. */
+int af_engine_open(const af_model *model, const af_engine_options *options, af_engine **out, af_error *error);
+
+/* Cancels what runs (each gets its final event), stops the thread and frees everything. */
+void af_engine_close(af_engine *engine);
+
+typedef struct af_engine_info {
+    uint32_t ctx;           /* tokens one request may use */
+    bool ctx_from_memory;   /* ctx was lowered because memory would not hold the native length */
+    uint32_t parallel, queue, threads;
+    uint64_t kv_bytes;      /* reserved for the cache */
+    const char *device;     /* e.g. "cpu (avx512-vnni, 2 threads)" */
+    uint32_t running, waiting; /* now */
+    uint64_t prompt_tokens, generated_tokens; /* since the start */
+} af_engine_info;
+
+void af_engine_get_info(const af_engine *engine, af_engine_info *out);
+
+/* How a token is chosen. The chain, in order: penalties, top_k, top_p and min_p on the distribution at temperature 1
+ * (each measured on what the one before left), temperature, draw. temperature 0 takes the best token. */
+typedef struct af_sampling {
+    float temperature;       /* >= 0; default 1 */
+    int32_t top_k;           /* 0: off (default) */
+    float top_p;             /* (0,1]; 1: off (default) */
+    float min_p;             /* [0,1]; 0: off (default) */
+    float repeat_penalty;    /* > 0; 1: off (default). Positive logits are divided, negative ones multiplied */
+    int32_t repeat_last_n;   /* window of repeat, presence and frequency; 0: off, -1: the whole text; default 64 */
+    float presence_penalty;  /* subtracted once from each token that occurred; -2 to 2 */
+    float frequency_penalty; /* subtracted for each time it occurred; -2 to 2 */
+    uint64_t seed;           /* of the request's own generator; AF_SEED_RANDOM draws one from the system */
+} af_sampling;
+
+#define AF_SEED_RANDOM UINT64_MAX
+
+/* OpenAI's defaults, overlaid with what the model's file asks for; model may be NULL. */
+af_sampling af_sampling_default(const af_model *model);
+
+typedef enum af_finish {
+    AF_FINISH_NONE,   /* not finished */
+    AF_FINISH_STOP,   /* an end token or a stop string */
+    AF_FINISH_LENGTH, /* max_tokens, or the context is full */
+    AF_FINISH_CANCEL, /* af_cancel, or the engine closed */
+    AF_FINISH_ERROR   /* the engine failed; the event carries the error */
+} af_finish;
+
+/* One event of a running request. Pointers live until the callback returns. */
+typedef struct af_event {
+    uint64_t request;
+    const char *text; /* new text: whole UTF-8 characters, stop strings already held back; may be empty */
+    size_t length;
+    const int32_t *ids; /* the tokens chosen since the last event, end tokens included */
+    size_t id_count;
+    af_finish finish;         /* other than AF_FINISH_NONE on the last event, exactly one for each request */
+    const af_error *error;    /* with AF_FINISH_ERROR; else NULL */
+    uint32_t prompt_tokens;   /* exact so far */
+    uint32_t cached_tokens;   /* of the prompt, taken from the cache */
+    uint32_t completion_tokens;
+} af_event;
+
+/* Called on the engine's thread: return quickly, and call nothing of this engine but af_cancel and af_submit. */
+typedef void (*af_event_fn)(void *user, const af_event *event);
+
+/* One row of logits, of `count` floats, after the prompt's token at `position`. Called on the engine's thread. */
+typedef void (*af_logits_fn)(void *user, size_t position, const float *logits, size_t count);
+
+typedef struct af_request {
+    const int32_t *prompt; /* token ids, at least one; copied */
+    size_t prompt_count;
+    int64_t max_tokens;       /* -1 (default): until a stop or the context is full; 0: none */
+    const char *const *stops; /* stop strings, copied; they do not appear in the text */
+    size_t stop_count;
+    bool ignore_eos; /* end tokens do not stop (they are still written to the ids) */
+    af_sampling sampling;
+    const uint8_t *want;    /* NULL, or a byte for each prompt token: not 0 where its logits are wanted; copied */
+    af_logits_fn on_logits; /* receives those rows, in rising order of position */
+    af_event_fn on_event;   /* required */
+    void *user;
+} af_request;
+
+af_request af_request_default(const af_model *model);
+
+/* Hands a request over. Validates: ids in range, prompt shorter than the context (AF_ECONTEXT says both numbers),
+ * sampling values in bounds. AF_EFULL when the queue is full. On success exactly one event with a finish will come;
+ * on failure none. *id is the name for af_cancel and is never used again. */
+int af_submit(af_engine *engine, const af_request *request, uint64_t *id, af_error *error);
+
+/* Ends a request within one step. Does nothing for one that is over. */
+void af_cancel(af_engine *engine, uint64_t id);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+/* backend.h - the one-page interface between the engine and whatever runs a plan.
+ *
+ * A backend compiles a plan once and then runs it over batches. A batch is a list of tokens, each with its sequence and
+ * position: one token of one sequence, a 512-token prompt chunk and thirty sequences of a token each are the same call
+ * with other numbers. The interface is asynchronous: submit returns a ticket, collect waits for it. The CPU completes
+ * inside submit; a GPU may have several tickets in flight, because an input token may be "what row r of ticket t chose".
+ *
+ * Guarantees a CPU backend keeps (design.md, promise 1): a row's logits depend on the sequence's tokens up to it and on
+ * nothing else, bit for bit: not on the batch, the chunking, or the number of threads.
+ *
+ * A backend knows plans and quantized matrices. It never sees a file, a family or a tokenizer.
+ */
+#ifndef AF_BACKEND_H
+#define AF_BACKEND_H
+
+#include "airframe.h"
+#include "plan/plan.h"
+
+typedef struct af_backend af_backend;
+typedef uint64_t af_ticket;
+
+typedef struct af_backend_options {
+    uint32_t threads;                    /* 0: the physical cores this process may use */
+    bool exact;                          /* af_engine_options.exact */
+    af_kv_type kv;
+    uint32_t pages[AF_PLAN_GROUPS];      /* pages to reserve for each cache group */
+    uint32_t max_tokens;                 /* the most tokens in one batch */
+    uint32_t max_rows;                   /* the most rows wanted in one batch */
+    void (*progress)(void *user, double fraction);
+    void *progress_user;
+} af_backend_options;
+
+/* A sequence as the backend sees it for one batch: page tables. Position p of group g lies in page
+ * pages[g][p / AF_KV_PAGE], slot p % AF_KV_PAGE. Entries of pages wholly outside a window may be UINT32_MAX. */
+typedef struct af_batch_seq {
+    const uint32_t *pages[AF_PLAN_GROUPS];
+} af_batch_seq;
+
+typedef enum af_choose {
+    AF_CHOOSE_NONE,   /* nothing is wanted of this token */
+    AF_CHOOSE_LOGITS, /* the whole row */
+    AF_CHOOSE_GREEDY  /* the id of the largest logit (the lowest such id) */
+} af_choose;
+
+typedef struct af_batch_token {
+    int32_t id;        /* of the token; or -1: what row `from_row` of ticket `from` chose */
+    uint32_t from_row;
+    af_ticket from;
+    uint32_t seq;      /* index into af_batch.seqs */
+    uint32_t position;
+    af_choose choose;
+} af_batch_token;
+
+/* Tokens of one sequence stand in rising order of position, without gaps; their pages are already assigned. */
+typedef struct af_batch {
+    const af_batch_token *tokens;
+    uint32_t token_count;
+    const af_batch_seq *seqs;
+    uint32_t seq_count;
+} af_batch;
+
+/* What a batch gave: a row for each token that wanted one, in the batch's order. Lives until the next submit. */
+typedef struct af_result {
+    uint32_t row_count;
+    const int32_t *ids;          /* (rows): the choice of GREEDY rows, -1 for LOGITS rows */
+    const float *const *logits;  /* (rows): the row of LOGITS rows, NULL for GREEDY rows */
+} af_result;
+
+/* A backend is a struct that begins with this table. */
+typedef struct af_backend_ops {
+    const char *name;
+    int (*submit)(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
+    int (*collect)(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
+    void (*describe)(const af_backend *backend, char *text, size_t size); /* "cpu (avx512-vnni, 2 threads)" */
+    uint32_t (*threads)(const af_backend *backend);
+    uint64_t (*kv_bytes)(const af_backend *backend);
+    void (*close)(af_backend *backend);
+} af_backend_ops;
+
+struct af_backend {
+    const af_backend_ops *ops;
+};
+
+/* Opens a backend by device name ("auto", "cpu") for a plan, which must outlive it. AF_EUNSUPPORTED names the device and
+ * those there are. */
+int af_backend_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
+                    af_error *error);
+
+/* Each backend's own constructor, listed in backend.c's table. */
+int af_cpu_open(const af_plan *plan, const af_backend_options *options, af_backend **out, af_error *error);
+
+#endif

@@ -1,0 +1,49 @@
+/* linear.h - matrices packed for this machine, and their product with a batch of tokens: the CPU's hot path.
+ *
+ * A matrix is packed once at load into panels of AF_PANEL rows, quants interleaved so that one vector holds the same
+ * columns of all rows of a panel: a row is a lane, sums run down the columns in one fixed order, nothing is reduced
+ * across lanes. Activations are quantized once for all matrices that share them. For one (row, token) the sequence of
+ * integer and float operations is the same in every kernel, the scalar reference included: results are equal bit for bit
+ * whatever the instruction set, the number of tokens or the split of panels over threads.
+ *
+ * In exact mode nothing is packed or rounded: rows are decoded to f32 and multiplied in f32.
+ */
+#ifndef AF_CPU_LINEAR_H
+#define AF_CPU_LINEAR_H
+
+#include "base/pool.h"
+#include "quant/quant.h"
+
+#define AF_PANEL 16
+
+typedef enum af_isa { AF_ISA_SCALAR, AF_ISA_AVX2, AF_ISA_AVX512 /* F, BW, VL, VNNI */ } af_isa;
+af_isa af_cpu_isa(void);               /* the best this machine has; AF_CPU_ISA=scalar|avx2|avx512 lowers it */
+const char *af_isa_name(af_isa isa);   /* "avx512-vnni" */
+
+typedef struct af_packed af_packed;
+
+/* Packs with the pool's threads, and releases the mapped pages it read (af_os_release). In exact mode keeps pointing at
+ * w->data. */
+int af_packed_open(af_pool *pool, const af_matrix *w, bool exact, af_isa isa, af_packed **out, af_error *error);
+void af_packed_close(af_packed *packed);
+uint32_t af_packed_panels(const af_packed *packed); /* ceil(rows / AF_PANEL) */
+uint64_t af_packed_bytes(const af_packed *packed);
+bool af_packed_wants_int8(const af_packed *packed); /* false: it multiplies the f32 activations */
+
+/* A batch of activations. x is the caller's; the rest is memory for the int8 form, allocated once at load. */
+typedef struct af_acts af_acts;
+int af_acts_open(uint32_t max_tokens, uint32_t max_width, af_acts **out, af_error *error);
+void af_acts_close(af_acts *acts);
+/* Points at x (tokens rows of width floats, `stride` floats apart) and forgets what was quantized. */
+void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width);
+/* Quantizes rows token_begin .. token_end - 1 to int8 (call from pool tasks, disjoint ranges). */
+void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end);
+
+/* out[t * stride + r] = (W x_t)[r] for the rows of panels panel_begin .. panel_end - 1 and all tokens of acts. Rows past
+ * w->rows are not written. Call from pool tasks, disjoint ranges. `scratch` is a worker's own, af_linear_scratch_bytes()
+ * large, 64-byte aligned. */
+size_t af_linear_scratch_bytes(const af_packed *packed);
+void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t panel_begin, uint32_t panel_end,
+                        float *out, size_t stride, void *scratch);
+
+#endif

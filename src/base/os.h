@@ -1,0 +1,89 @@
+/* os.h - every call to the operating system that C itself does not have.
+ *
+ * One file for each system implements it (os_linux.c); nothing else in the library includes a system header, so that
+ * another system is one file away. Sockets are libevent's business.
+ */
+#ifndef AF_OS_H
+#define AF_OS_H
+
+#include "base/status.h"
+
+/* ---- Files ---- */
+
+/* A whole file mapped read-only. */
+typedef struct af_mapping {
+    const unsigned char *p;
+    size_t size;
+} af_mapping;
+
+int af_os_map_file(const char *path, af_mapping *out, af_error *error); /* refuses directories, devices, empty files */
+void af_os_unmap(af_mapping *mapping);
+/* Tells the system that these bytes of a mapping need not stay resident (they are read again from the file if touched).
+ * Rounded inward to whole pages. */
+void af_os_release(const void *p, size_t n);
+/* ... or will soon be read. */
+void af_os_prefetch(const void *p, size_t n);
+
+typedef enum af_file_kind { AF_FILE_NONE, AF_FILE_REGULAR, AF_FILE_DIRECTORY, AF_FILE_OTHER } af_file_kind;
+typedef struct af_file_stat {
+    af_file_kind kind;
+    uint64_t size;
+    int64_t modified; /* seconds since 1970 */
+    uint64_t device, inode;
+} af_file_stat;
+/* Follows links. kind AF_FILE_NONE when there is nothing; never fails. */
+af_file_stat af_os_stat(const char *path);
+/* Calls fn with each entry's name ("." and ".." left out), in byte order. False from fn ends it. Returns 0, or AF_EIO. */
+int af_os_list(const char *directory, bool (*fn)(void *user, const char *name), void *user, af_error *error);
+/* The whole file as text, NUL-terminated, at most `ceiling` bytes; path "-" is standard input. Freed with af_free. */
+int af_os_read_file(const char *path, size_t ceiling, char **text, size_t *size, af_error *error);
+/* The absolute path with links resolved; false if it does not exist. */
+bool af_os_real_path(const char *path, char *out, size_t out_size);
+const char *af_os_home(void); /* never NULL */
+
+/* ---- Memory ---- */
+
+/* Zeroed pages straight from the system, aligned to 64 bytes at least, resident only once touched; NULL on failure.
+ * `huge` asks for large pages where the system likes to give them. */
+void *af_os_pages(size_t size, bool huge);
+void af_os_pages_free(void *p, size_t size);
+uint64_t af_os_memory_available(void); /* bytes this process could still use: free memory and the cgroup's limit */
+uint64_t af_os_memory_resident(void);  /* bytes of this process resident now */
+
+/* ---- Processor, time, terminal ---- */
+
+/* Physical cores this process may use: affinity mask, cgroup quota rounded up, SMT siblings counted once; at least 1. */
+uint32_t af_os_cores(void);
+uint64_t af_os_nanoseconds(void); /* monotonic */
+int64_t af_os_unix_time(void);    /* seconds since 1970 */
+/* Local calendar time now, for strftime_now. */
+struct tm;
+void af_os_local_time(struct tm *out);
+bool af_os_stderr_is_terminal(void);
+bool af_os_stdout_is_terminal(void);
+void af_os_random(void *p, size_t n); /* from the system's generator */
+
+/* ---- Threads ---- */
+
+typedef struct af_thread af_thread;
+typedef struct af_mutex af_mutex;
+typedef struct af_cond af_cond;
+
+int af_thread_start(af_thread **out, const char *name, void (*run)(void *user), void *user, af_error *error);
+void af_thread_join(af_thread *thread); /* waits and frees; NULL does nothing */
+af_mutex *af_mutex_open(void);          /* NULL when out of memory */
+void af_mutex_close(af_mutex *mutex);
+void af_mutex_lock(af_mutex *mutex);
+void af_mutex_unlock(af_mutex *mutex);
+af_cond *af_cond_open(void);
+void af_cond_close(af_cond *cond);
+void af_cond_wait(af_cond *cond, af_mutex *mutex);
+/* False if `nanoseconds` passed first. */
+bool af_cond_wait_for(af_cond *cond, af_mutex *mutex, uint64_t nanoseconds);
+void af_cond_signal(af_cond *cond);
+void af_cond_broadcast(af_cond *cond);
+/* Sleeps while *word == expected, until af_wake or a spurious return; for the kernels' pool. */
+void af_futex_wait(const _Atomic uint32_t *word, uint32_t expected);
+void af_futex_wake_all(const _Atomic uint32_t *word);
+
+#endif

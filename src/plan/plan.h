@@ -1,0 +1,203 @@
+/* plan.h - a model's forward pass as data, and the exact meaning of each operation.
+ *
+ * A family (src/model) reads hyperparameters, binds tensors and appends operations, layer by layer. A backend compiles
+ * the plan once and runs it for every batch. What is written here as math is what the CPU backend implements and what
+ * every other backend is compared with. There is no second copy of a forward pass anywhere.
+ *
+ * Values. An operation reads and writes values: f32 arrays of shape (tokens, width), one row for each token of the
+ * batch. A plan names a handful of them and reuses them layer after layer: `x` is the residual stream. A value is
+ * whatever was last written to it; an operation may write a value it reads only where noted (residual).
+ *
+ * Operations are fused at the grain both backends want, so that a layer of a dense model is five of them:
+ *     linear  { norm, q k v }
+ *     rope_store { head norms, rotation, cache }
+ *     attend
+ *     linear  { o, (norm), + residual }
+ *     linear  { norm, gate up, GLU }
+ *     linear  { down, (norm), + residual }
+ *
+ * What varies between families is a parameter of an operation here, never a branch on a name in a kernel. A new
+ * operation is one enum entry, one struct, one builder, and one function in each backend.
+ *
+ * Ownership: a plan owns its arena, in which all small arrays (norm weights, biases, frequencies) live; matrices point
+ * into the mapped file, which must outlive the plan.
+ */
+#ifndef AF_PLAN_H
+#define AF_PLAN_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "quant/quant.h"
+
+#define AF_PLAN_PARTS 3   /* matrices one linear operation may hold */
+#define AF_PLAN_GROUPS 4  /* kinds of cache one plan may hold */
+#define AF_KV_PAGE 32     /* tokens in a page of the KV cache */
+
+typedef uint16_t af_value;
+#define AF_NO_VALUE UINT16_MAX
+
+/* y = norm(v) over the last `width` elements of each row.
+ *   RMS:   v / sqrt(mean(v^2) + eps) * weight
+ *   LAYER: (v - mean(v)) / sqrt(var(v) + eps) * weight + bias       (var over width, not width - 1)
+ * weight or bias NULL: left out. A head norm runs over each head of head_dim elements; `per_head_weight` says that
+ * weight has a row for each head instead of one for all. */
+typedef enum af_norm_kind { AF_NORM_NONE, AF_NORM_RMS, AF_NORM_LAYER } af_norm_kind;
+typedef struct af_norm {
+    af_norm_kind kind;
+    float eps;
+    const float *weight, *bias;
+    uint32_t width;
+    bool per_head_weight;
+} af_norm;
+
+/* Elementwise: SILU v / (1 + exp(-v)); GELU the tanh form 0.5 v (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3))). */
+typedef enum af_act { AF_ACT_SILU, AF_ACT_GELU } af_act;
+
+/* Rotation of pair i of the first `rotated` elements of each head at position p, by angle p * inv_freq[i]:
+ *   (a, b) -> (a cos - b sin, a sin + b cos) * magnitude
+ * pairs are (2i, 2i+1) if adjacent, else (i, i + rotated/2). All scalings (linear, YaRN, llama3, longrope) are in
+ * inv_freq and magnitude, made once by rope.c from the file's metadata. Elements past `rotated` pass unchanged. */
+typedef struct af_rope {
+    uint32_t rotated;      /* 0: no rotation */
+    bool adjacent;
+    const float *inv_freq; /* (rotated / 2) */
+    float magnitude;       /* of sine and cosine; 1 unless YaRN or longrope say otherwise */
+} af_rope;
+
+/* What a layer remembers. Layers of one group share page tables. A window group sees only the last `window` positions,
+ * so pages wholly outside may be given back. */
+typedef struct af_cache_group {
+    uint32_t window; /* 0: everything. Position i sees j if 0 <= i - j < window */
+} af_cache_group;
+typedef struct af_cache { /* of one layer */
+    uint16_t group;
+    uint16_t kv_heads;
+    uint16_t k_dim, v_dim; /* elements of a head */
+} af_cache;
+
+typedef enum af_op_kind {
+    AF_OP_EMBED,
+    AF_OP_NORM,
+    AF_OP_LINEAR,
+    AF_OP_ROPE_STORE,
+    AF_OP_ATTEND,
+    AF_OP_HEAD
+} af_op_kind;
+
+/* out[t] = table[token[t]] * scale */
+typedef struct af_op_embed {
+    af_matrix table; /* (vocabulary, width) */
+    float scale;
+    af_value out;
+} af_op_embed;
+
+/* out = norm(in) */
+typedef struct af_op_norm {
+    af_value in, out;
+    af_norm norm;
+} af_op_norm;
+
+/* h = pre(in)                       (pre.kind NONE: h = in)
+ * y_i = W_i h + bias_i              for each part
+ * combine NONE: out_i = y_i, each part to its own value; with one part, post and residual may follow:
+ *               out = residual + scale * post(y)
+ *         ACT:  out = act(y_0)                  one part
+ *         GLU:  out = act(y_0) * y_1            two parts of equal rows, parts[0].out is written
+ * out may be the same value as residual. */
+typedef enum af_combine { AF_COMBINE_NONE, AF_COMBINE_ACT, AF_COMBINE_GLU } af_combine;
+typedef struct af_part {
+    af_matrix w;
+    const float *bias; /* (rows), or NULL */
+    af_value out;
+} af_part;
+typedef struct af_op_linear {
+    af_value in;
+    af_norm pre;
+    uint32_t part_count;
+    af_part parts[AF_PLAN_PARTS];
+    af_combine combine;
+    af_act act;
+    af_norm post;
+    af_value residual; /* AF_NO_VALUE: none */
+    float scale;       /* 1 unless the family says otherwise */
+} af_op_linear;
+
+/* Head norms on q and k (kind NONE: none), rotation of both, then k and v of every token go to the cache of `cache` at
+ * the token's position. q is changed in place; k and v are not needed after. */
+typedef struct af_op_rope_store {
+    af_value q, k, v;
+    uint16_t heads; /* of q */
+    uint16_t cache; /* index into plan->caches: kv_heads, k_dim, v_dim */
+    uint16_t rope;  /* index into plan->ropes */
+    af_norm q_norm, k_norm;
+} af_op_rope_store;
+
+/* For query head h of token t at position i, kv head g = h * kv_heads / heads:
+ *   s_j = scale * q.k_j over visible j;  softcap c > 0: s_j = c tanh(s_j / c);  w = softmax(s);  out = sum_j w_j v_j
+ * `sinks`, when not NULL, adds one more score for each head to the softmax's sum (and nothing to out). */
+typedef struct af_op_attend {
+    af_value q, out;
+    uint16_t heads, cache;
+    float scale, softcap;
+    const float *sinks; /* (heads), or NULL */
+} af_op_attend;
+
+/* Only for the tokens whose logits are wanted: logits = cap(scale * (W norm(in) + bias)), cap as in attend. */
+typedef struct af_op_head {
+    af_value in;
+    af_norm norm;
+    af_matrix w; /* (vocabulary, width) */
+    const float *bias;
+    float scale, softcap;
+} af_op_head;
+
+typedef struct af_op {
+    af_op_kind kind;
+    int32_t layer;    /* -1 before the first and after the last */
+    const char *name; /* for messages and traces: "blk.3.attn_qkv" */
+    union {
+        af_op_embed embed;
+        af_op_norm norm;
+        af_op_linear linear;
+        af_op_rope_store rope_store;
+        af_op_attend attend;
+        af_op_head head;
+    } u;
+} af_op;
+
+typedef struct af_plan {
+    af_arena *arena;
+    af_op *ops;
+    size_t op_count, op_capacity;
+    uint32_t *widths; /* of each value */
+    size_t value_count, value_capacity;
+    af_cache *caches;
+    size_t cache_count, cache_capacity;
+    af_cache_group groups[AF_PLAN_GROUPS];
+    size_t group_count;
+    af_rope *ropes;
+    size_t rope_count, rope_capacity;
+    uint32_t vocabulary, width, layers;
+    uint32_t context; /* native length in tokens */
+} af_plan;
+
+/* Builders. They copy what they are given, assert what a family must get right (widths agree, one HEAD, last), and
+ * report what a file can get wrong. On AF_ENOMEM the plan is still closeable. */
+int af_plan_open(af_plan **out, af_error *error);
+void af_plan_close(af_plan *plan);
+int af_plan_value(af_plan *plan, uint32_t width, af_value *out, af_error *error);
+int af_plan_rope(af_plan *plan, const af_rope *rope, uint16_t *out, af_error *error);
+/* Adds a layer's cache in the group for `window` (0: full), made if there is none yet. */
+int af_plan_cache(af_plan *plan, uint32_t window, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim, uint16_t *out,
+                  af_error *error);
+/* Appends an operation; `name` is copied. Checks every shape the operation states against the values it names:
+ * AF_EFORMAT with the tensor's name, found and expected. */
+int af_plan_append(af_plan *plan, const af_op *op, af_error *error);
+
+const char *af_op_kind_name(af_op_kind kind);
+
+/* Bytes of KV cache for `tokens` positions of one sequence, elements of `elem_bytes` (window groups need only their
+ * window). */
+uint64_t af_plan_kv_bytes(const af_plan *plan, uint64_t tokens, uint32_t elem_bytes);
+
+#endif
