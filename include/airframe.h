@@ -56,8 +56,9 @@ const char *af_version(void);
 typedef struct af_model af_model;
 
 typedef enum af_load {
-    AF_LOAD_FILE,  /* the file's structure and text side only: tokenize, render, probe; works without tensors */
-    AF_LOAD_MODEL  /* also the plan of its architecture: what an engine needs */
+    AF_LOAD_HEADER, /* the file's structure alone, for lists: no vocabulary, no template, no plan */
+    AF_LOAD_FILE,   /* also its text side, and the plan if there can be one: tokenize, render, probe */
+    AF_LOAD_MODEL   /* all of it, or failure: what an engine needs */
 } af_load;
 
 typedef struct af_model_options {
@@ -96,9 +97,9 @@ typedef struct af_model_info {
     uint32_t vocabulary;   /* number of tokens */
     uint32_t width;        /* of the residual stream */
     uint32_t layers;
-    uint64_t kv_bytes;     /* of an f16 cache for `context` tokens of one sequence; 0 if not runnable */
+    uint64_t kv_bytes;     /* of an f16 cache for `context` tokens of one sequence; 0 without a plan */
     bool has_template;     /* tokenizer.chat_template is there */
-    bool runnable;         /* the architecture is one this build runs, with its tensors present */
+    bool runnable;         /* there is a plan; with AF_LOAD_HEADER: the architecture is known and there are tensors */
     const char *why_not;   /* where not runnable, one line; else "" */
     af_sampling_hint sampling;
 } af_model_info;

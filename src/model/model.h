@@ -10,9 +10,11 @@
 #include "gguf/gguf.h"
 #include "plan/plan.h"
 
+struct af_binder;
+
 typedef struct af_family {
     const char *architecture; /* general.architecture */
-    int (*build)(const af_gguf *file, uint32_t ctx, af_plan *plan, af_error *error);
+    int (*build)(struct af_binder *binder);
 } af_family;
 
 /* NULL if this build does not know the architecture. */

@@ -1,0 +1,50 @@
+/* families.c - the table of architectures. A new one is a file beside this and a line here. */
+#include "model/families.h"
+
+#include "base/buf.h"
+
+static const af_family families[] = {
+    {"llama", af_llama_build},
+    {"gemma3", af_gemma3_build},
+};
+
+const af_family *af_family_at(size_t index) {
+    return index < sizeof families / sizeof *families ? &families[index] : NULL;
+}
+
+const af_family *af_family_of(af_slice architecture) {
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (af_slice_is(architecture, families[i].architecture)) return &families[i];
+    return NULL;
+}
+
+static int fail_unknown(const af_gguf *file, af_slice architecture, af_error *error) {
+    af_buf known = {0};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        af_buf_printf(&known, "%s%s", i ? ", " : "", families[i].architecture);
+    const int code = af_fail(error, AF_EUNSUPPORTED, "%s: general.architecture: found \"%.*s\", this build runs %s",
+                             af_gguf_path(file), (int)(architecture.n < 64 ? architecture.n : 64), architecture.p,
+                             known.p ? known.p : "none");
+    af_buf_clear(&known);
+    return code;
+}
+
+int af_model_plan(const af_gguf *file, uint32_t ctx, af_plan **out, af_error *error) {
+    af_slice architecture;
+    if (!af_gguf_string(file, "general.architecture", &architecture))
+        return af_fail(error, AF_EFORMAT, "%s: general.architecture: missing", af_gguf_path(file));
+    const af_family *family = af_family_of(architecture);
+    if (!family) return fail_unknown(file, architecture, error);
+
+    af_plan *plan;
+    int status = af_plan_open(&plan, error);
+    if (status != AF_OK) return status;
+    af_binder binder = {.file = file, .plan = plan, .arch = architecture, .ctx = ctx, .error = error};
+    status = family->build(&binder);
+    if (status != AF_OK) {
+        af_plan_close(plan);
+        return status;
+    }
+    *out = plan;
+    return AF_OK;
+}

@@ -1,0 +1,78 @@
+/* rope.c - rotary frequencies: every scaling of rope.scaling.* becomes a frequency for each pair and one magnitude, so
+ * that kernels know one rotation only (plan.h, af_rope).
+ *
+ * Sources: RoFormer (arXiv 2104.09864) for the angles; linear interpolation (arXiv 2306.15595); YaRN (arXiv 2309.00071)
+ * for the ramp and the attention factor; the llama3 divisors come ready made in rope_freqs.weight.
+ */
+#include "model/binder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+
+typedef enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN } rope_scaling;
+
+/* The kind of scaling and its factor; a factor without a type means linear. */
+static rope_scaling scaling_kind(af_binder *b, double *factor) {
+    *factor = (double)af_bind_f32_or(b, "rope.scaling.factor", 1.0f);
+    if (!(*factor > 0.0)) {
+        af_bind_fail(b, AF_EFORMAT, "%.*s.rope.scaling.factor: found %g, expected a number above 0", (int)b->arch.n,
+                     b->arch.p, *factor);
+        *factor = 1.0;
+    }
+    char key[96];
+    snprintf(key, sizeof key, "%.*s.rope.scaling.type", (int)b->arch.n, b->arch.p);
+    af_slice type;
+    if (!af_gguf_string(b->file, key, &type)) return SCALING_LINEAR;
+    if (af_slice_is(type, "none")) return SCALING_NONE;
+    if (af_slice_is(type, "linear")) return SCALING_LINEAR;
+    if (af_slice_is(type, "yarn")) return SCALING_YARN;
+    af_bind_fail(b, AF_EUNSUPPORTED, "%s: found \"%.*s\", known are none, linear, yarn", key, (int)type.n, type.p);
+    return SCALING_NONE;
+}
+
+/* The (fractional) pair that makes `turns` full turns over the original context. */
+static double pair_of_turns(double turns, double base, double rotated, double original) {
+    return rotated * log(original / (turns * 2.0 * PI)) / (2.0 * log(base));
+}
+
+/* YaRN: high frequencies keep their angle, low ones are interpolated, a ramp between. */
+static void apply_yarn(af_binder *b, const af_hparams *h, float base, double factor, float *inv_freq, af_rope *rope) {
+    const double original = (double)af_bind_u32_or(b, "rope.scaling.original_context_length", h->context, 1, 1u << 30);
+    const double low = fmax(0.0, floor(pair_of_turns(32.0, (double)base, rope->rotated, original)));
+    const double high =
+        fmin((double)rope->rotated - 1.0, ceil(pair_of_turns(1.0, (double)base, rope->rotated, original)));
+    for (uint32_t i = 0; i < rope->rotated / 2; i++) {
+        const double ramp = fmin(1.0, fmax(0.0, ((double)i - low) / fmax(0.001, high - low)));
+        const double kept = 1.0 - ramp;
+        inv_freq[i] = (float)((double)inv_freq[i] * (kept + (1.0 - kept) / factor));
+    }
+    const double log_multiplier = (double)af_bind_f32_or(b, "rope.scaling.yarn_log_multiplier", 0.0f);
+    const double spread = log(factor);
+    rope->magnitude = (float)((1.0 + 0.1 * spread) / (1.0 + 0.1 * log_multiplier * spread));
+}
+
+static void apply_divisors(const float *divisors, uint32_t pairs, float *inv_freq) {
+    for (uint32_t i = 0; divisors && i < pairs; i++) inv_freq[i] /= divisors[i];
+}
+
+af_rope af_bind_rope_spec(af_binder *b, const af_hparams *h, float base, bool adjacent, bool scaled) {
+    af_rope rope = {.rotated = h->rotated, .adjacent = adjacent, .magnitude = 1.0f};
+    const uint32_t pairs = h->rotated / 2;
+    float *inv_freq = af_arena_array(b->plan->arena, pairs ? pairs : 1, sizeof *inv_freq);
+    if (!inv_freq) {
+        b->status = b->status ? b->status : af_fail_memory(b->error, pairs * sizeof *inv_freq, "rotary frequencies");
+        return rope;
+    }
+    for (uint32_t i = 0; i < pairs; i++) inv_freq[i] = (float)pow((double)base, -2.0 * (double)i / (double)h->rotated);
+    if (pairs) apply_divisors(af_bind_vector_if(b, pairs, "rope_freqs.weight"), pairs, inv_freq);
+    double factor;
+    const rope_scaling kind = scaled ? scaling_kind(b, &factor) : SCALING_NONE;
+    if (kind == SCALING_LINEAR)
+        for (uint32_t i = 0; i < pairs; i++) inv_freq[i] = (float)((double)inv_freq[i] / factor);
+    if (kind == SCALING_YARN) apply_yarn(b, h, base, factor, inv_freq, &rope);
+    rope.inv_freq = inv_freq;
+    return rope;
+}
