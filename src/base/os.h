@@ -1,7 +1,7 @@
 /* os.h - every call to the operating system that C itself does not have.
  *
- * One file for each system implements it (os_linux.c); nothing else in the library includes a system header, so that
- * another system is one file away. Sockets are libevent's business.
+ * One set of files for each system implements it (os_*_linux.c); nothing else in the library includes a system header, so
+ * that another system is one such set away. Sockets are libevent's business.
  */
 #ifndef AF_OS_H
 #define AF_OS_H
