@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What `make check` and `make check-all` run, after setup.sh.
+#
+# check:     a virtual environment and the test models, then every test twice: the build with AddressSanitizer and UBSan,
+#            and the release build, whose ctest summary is the closing word.
+# check-all: also clang, ThreadSanitizer, and the sweeps marked slow.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc 2>/dev/null || echo 2)
+python=build/venv/bin/python
+
+say() { printf '\n== %s (%s)\n' "$1" "$(date +%T)"; }
+
+# Output of a step goes to a log that is shown only if it fails.
+quietly() {
+    local log=build/logs/$1.log
+    shift
+    mkdir -p build/logs
+    "$@" >"$log" 2>&1 || { cat "$log"; echo "check: failed: $*" >&2; exit 1; }
+}
+
+venv() {
+    local stamp=build/venv/requirements.txt
+    cmp -s tests/requirements.txt "$stamp" 2>/dev/null && return
+    say "virtual environment for the tests"
+    rm -rf build/venv
+    quietly venv python3 -m venv build/venv
+    quietly pip $python -m pip install --disable-pip-version-check -r tests/requirements.txt
+    cp tests/requirements.txt "$stamp"
+}
+
+build() { # preset [variables]
+    say "build: $1"
+    quietly "configure-$1" cmake --preset "$@"
+    quietly "build-$1" cmake --build "build/$1" -j "$jobs"
+}
+
+run_tests() { # preset [ctest arguments]
+    local preset=$1
+    shift
+    say "tests: $preset"
+    ctest --test-dir "build/$preset" --output-on-failure "$@"
+}
+
+mkdir -p build
+venv
+say "test models"
+quietly models $python tests/models.py build/models
+build asan
+build check
+run_tests asan -LE slow
+if [ "${1:-}" = all ]; then
+    build clang
+    run_tests clang -L unit
+    build tsan
+    run_tests tsan -L threads
+    run_tests asan -L slow
+    run_tests check -L slow
+fi
+run_tests check -LE slow

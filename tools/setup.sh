@@ -1,0 +1,61 @@
+#!/bin/sh
+# Installs what the build and the tests need from Debian's or Ubuntu's packages, only what is missing, saying which.
+#
+#   setup.sh build              to build and run shimmy
+#   setup.sh build check        also for `make check`
+#   setup.sh build check all    also for `make check-all`
+#
+# Uses sudo only when not root. On other systems it names what is missing and goes on.
+set -eu
+
+build="cmake ninja-build pkg-config libc6-dev libevent-dev libjansson-dev libpcre2-dev libutf8proc-dev"
+check="libcmocka-dev xz-utils"
+all="clang llvm libclang-rt-dev"
+
+packages=
+for group in "$@"; do
+    case $group in
+    build) packages="$packages $build" ;;
+    check) packages="$packages $check" ;;
+    all) packages="$packages $all" ;;
+    *) echo "setup.sh: unknown group '$group': build, check or all" >&2; exit 2 ;;
+    esac
+done
+
+installed() {
+    dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed
+}
+
+if ! command -v dpkg-query >/dev/null; then
+    for tool in cmake ninja pkg-config; do
+        command -v $tool >/dev/null || echo "setup.sh: not a Debian system, please install: $tool" >&2
+    done
+    exit 0
+fi
+
+# libclang-rt-dev carries the version of the clang it belongs to.
+clang_version() {
+    apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1
+}
+
+missing=
+for package in $packages; do
+    [ "$package" = libclang-rt-dev ] && package=libclang-rt-$(clang_version)-dev
+    installed "$package" || missing="$missing $package"
+done
+command -v cc >/dev/null || command -v gcc >/dev/null || missing="$missing gcc"
+case " $* " in *" check "*)
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv" ;;
+esac
+[ -z "$missing" ] && exit 0
+
+sudo=
+[ "$(id -u)" = 0 ] || sudo=sudo
+echo "setup: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() {
+    $sudo apt-get install -y --no-install-recommends $missing >"$log" 2>&1
+}
+install || { $sudo apt-get update >"$log" 2>&1 && install; } || { cat "$log" >&2; exit 1; }
