@@ -1,0 +1,135 @@
+/* plan_check.c - what plan.h says of each operation's shapes, checked once when it is appended, so that backends need
+ * not. What a file decides is reported; what only the family's code decides (which values, how many parts) asserts. */
+#include "plan/plan_check.h"
+
+#include <assert.h>
+
+/* One operation under check. */
+typedef struct check {
+    const af_plan *plan;
+    const af_op *op;
+    af_error *error;
+} check;
+
+static uint32_t width_of(const check *c, af_value value) {
+    assert(value < c->plan->value_count);
+    return c->plan->widths[value];
+}
+
+/* `what` of `name` (NULL: of the operation) must be `expected`. */
+static int expect(const check *c, const char *name, const char *what, uint64_t found, uint64_t expected) {
+    if (found == expected) return 0;
+    return af_fail(c->error, AF_EFORMAT, "%s: %s is %llu, expected %llu", name ? name : c->op->name, what,
+                   (unsigned long long)found, (unsigned long long)expected);
+}
+
+static int expect_matrix(const check *c, const af_matrix *w, uint32_t rows, uint32_t cols) {
+    const char *name = w->name ? w->name : c->op->name;
+    if (!w->data || !w->format) return af_fail(c->error, AF_EFORMAT, "%s: has no matrix", name);
+    int status = expect(c, name, "number of columns", w->cols, cols);
+    if (!status) status = expect(c, name, "number of rows", w->rows, rows);
+    if (status) return status;
+    return expect(c, name, "what is left of a row after whole blocks", w->cols % w->format->block_elems, 0);
+}
+
+static int expect_norm(const check *c, const af_norm *norm, const char *what, uint32_t width) {
+    return norm->kind == AF_NORM_NONE ? 0 : expect(c, NULL, what, norm->width, width);
+}
+
+static int check_embed(const check *c) {
+    const af_op_embed *e = &c->op->u.embed;
+    uint32_t rows = c->plan->vocabulary ? c->plan->vocabulary : e->table.rows;
+    return expect_matrix(c, &e->table, rows, width_of(c, e->out));
+}
+
+static int check_norm(const check *c) {
+    const af_op_norm *n = &c->op->u.norm;
+    assert(n->in != n->out && n->norm.kind != AF_NORM_NONE);
+    int status = expect(c, NULL, "width of its result", width_of(c, n->out), width_of(c, n->in));
+    return status ? status : expect_norm(c, &n->norm, "width of its norm", width_of(c, n->in));
+}
+
+/* The combinations of parts, norm after and residual that plan.h gives a meaning. */
+static void assert_linear(const af_op_linear *l) {
+    assert(l->part_count >= 1 && l->part_count <= AF_PLAN_PARTS);
+    assert(l->combine != AF_COMBINE_ACT || l->part_count == 1);
+    assert(l->combine != AF_COMBINE_GLU || l->part_count == 2);
+    bool has_tail = l->post.kind != AF_NORM_NONE || l->residual != AF_NO_VALUE;
+    assert(!has_tail || (l->combine == AF_COMBINE_NONE && l->part_count == 1));
+    (void)l, (void)has_tail;
+}
+
+static int check_linear(const check *c) {
+    const af_op_linear *l = &c->op->u.linear;
+    assert_linear(l);
+    uint32_t width = width_of(c, l->in);
+    int status = expect_norm(c, &l->pre, "width of its norm", width);
+    for (uint32_t i = 0; i < l->part_count && !status; i++) {
+        af_value out = l->combine == AF_COMBINE_GLU ? l->parts[0].out : l->parts[i].out;
+        assert(out != l->in);
+        status = expect_matrix(c, &l->parts[i].w, width_of(c, out), width);
+    }
+    if (!status) status = expect_norm(c, &l->post, "width of the norm after it", l->parts[0].w.rows);
+    if (!status && l->residual != AF_NO_VALUE)
+        status = expect(c, NULL, "width of the residual", width_of(c, l->residual), l->parts[0].w.rows);
+    return status;
+}
+
+static const af_cache *cache_of(const check *c, uint16_t cache) {
+    assert(cache < c->plan->cache_count);
+    return &c->plan->caches[cache];
+}
+
+/* Queries share key and value heads in groups of equal size. */
+static int expect_heads(const check *c, uint32_t heads, const af_cache *cache) {
+    if (heads && heads % cache->kv_heads == 0) return 0;
+    return af_fail(c->error, AF_EFORMAT, "%s: %u query heads, expected a multiple of its %u key and value heads",
+                   c->op->name, heads, cache->kv_heads);
+}
+
+static int check_rope_store(const check *c) {
+    const af_op_rope_store *r = &c->op->u.rope_store;
+    const af_cache *cache = cache_of(c, r->cache);
+    assert(r->rope < c->plan->rope_count);
+    uint32_t rotated = c->plan->ropes[r->rope].rotated;
+    if (rotated > cache->k_dim)
+        return af_fail(c->error, AF_EFORMAT, "%s: rotates %u elements of each head, allowed %u", c->op->name, rotated,
+                       cache->k_dim);
+    uint64_t kv_heads = cache->kv_heads;
+    int status = expect_heads(c, r->heads, cache);
+    if (!status) status = expect(c, NULL, "width of q", width_of(c, r->q), (uint64_t)r->heads * cache->k_dim);
+    if (!status) status = expect(c, NULL, "width of k", width_of(c, r->k), kv_heads * cache->k_dim);
+    if (!status) status = expect(c, NULL, "width of v", width_of(c, r->v), kv_heads * cache->v_dim);
+    if (!status) status = expect_norm(c, &r->q_norm, "width of the norm of q", cache->k_dim);
+    if (!status) status = expect_norm(c, &r->k_norm, "width of the norm of k", cache->k_dim);
+    return status;
+}
+
+static int check_attend(const check *c) {
+    const af_op_attend *a = &c->op->u.attend;
+    const af_cache *cache = cache_of(c, a->cache);
+    assert(a->q != a->out);
+    int status = expect_heads(c, a->heads, cache);
+    if (!status) status = expect(c, NULL, "width of q", width_of(c, a->q), (uint64_t)a->heads * cache->k_dim);
+    if (!status)
+        status = expect(c, NULL, "width of its result", width_of(c, a->out), (uint64_t)a->heads * cache->v_dim);
+    return status;
+}
+
+static int check_head(const check *c) {
+    const af_op_head *h = &c->op->u.head;
+    uint32_t width = width_of(c, h->in);
+    uint32_t rows = c->plan->vocabulary ? c->plan->vocabulary : h->w.rows;
+    int status = expect_norm(c, &h->norm, "width of its norm", width);
+    return status ? status : expect_matrix(c, &h->w, rows, width);
+}
+
+int af_plan_check(const af_plan *plan, const af_op *op, af_error *error) {
+    static int (*const checks[])(const check *) = {
+        [AF_OP_EMBED] = check_embed,           [AF_OP_NORM] = check_norm,     [AF_OP_LINEAR] = check_linear,
+        [AF_OP_ROPE_STORE] = check_rope_store, [AF_OP_ATTEND] = check_attend, [AF_OP_HEAD] = check_head,
+    };
+    assert((size_t)op->kind < sizeof checks / sizeof *checks && op->name);
+    const check c = {plan, op, error};
+    return checks[op->kind](&c);
+}
