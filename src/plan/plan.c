@@ -84,7 +84,7 @@ static int check_cache_size(const char *what, uint32_t found, af_error *error) {
 int af_plan_cache(af_plan *plan, uint32_t window, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim, uint16_t *out,
                   af_error *error) {
     assert(plan->cache_count < UINT16_MAX);
-    uint16_t group;
+    uint16_t group = 0;
     int status = check_cache_size("key and value heads", kv_heads, error);
     if (!status) status = check_cache_size("elements of a key head", k_dim, error);
     if (!status) status = check_cache_size("elements of a value head", v_dim, error);
