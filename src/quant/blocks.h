@@ -74,6 +74,17 @@ typedef struct af_block_q6_k {
     uint16_t d;
 } af_block_q6_k;
 
+/* The five bits of element i of a q5_0 or q5_1 block. */
+static inline int af_q5_value(const uint8_t qh[4], const uint8_t qs[16], uint32_t i) {
+    return (qs[i % 16] >> (i / 16 * 4) & 15) | (qh[i / 8] >> (i % 8) & 1) << 4;
+}
+
+/* Two bits of element e (e < 256), four elements a byte, as q2_k and q3_k keep their quants and q6_k its high bits:
+ * bits 2s, 2s+1 of byte 32 h + i belong to element 128 h + 32 s + i. */
+static inline int af_q2_value(const uint8_t packed[64], uint32_t e) {
+    return packed[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
+}
+
 /* Scale j and minimum j (j < 8) of a q4_k or q5_k block, six bits each, out of the 12 packed bytes:
  *
  *     byte  0..3    bits 0-5: scale 0..3      bits 6-7: high bits of scale 4..7
