@@ -63,6 +63,15 @@ bool af_os_stderr_is_terminal(void);
 bool af_os_stdout_is_terminal(void);
 void af_os_random(void *p, size_t n); /* from the system's generator */
 
+/* ---- Shared libraries ---- */
+
+int af_os_library_open(const char *path, void **out, af_error *error);
+/* From bytes in memory; `name` is for messages. Libraries are never unloaded: drivers do not survive it. */
+int af_os_library_open_memory(const char *name, const void *bytes, size_t n, void **out, af_error *error);
+void *af_os_library_symbol(void *library, const char *name); /* NULL if there is none */
+/* The path of a file that lies beside the running executable; false if there is none. */
+bool af_os_beside_executable(const char *name, char *out, size_t out_size);
+
 /* ---- Threads ---- */
 
 typedef struct af_thread af_thread;

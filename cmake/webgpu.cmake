@@ -1,0 +1,17 @@
+# wgpu-native: fetched once into build/deps (tools/fetch_wgpu.py), its headers compiled against, its library embedded in
+# the executable and loaded from memory. Without a network the build goes on without a GPU and says so.
+set(WGPU_DIR ${CMAKE_SOURCE_DIR}/build/deps/wgpu)
+option(SHIMMY_GPU "Build the WebGPU backend" ON)
+set(SHIMMY_HAS_GPU OFF)
+if(SHIMMY_GPU AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    find_package(Python3 COMPONENTS Interpreter)
+    if(Python3_FOUND AND NOT EXISTS ${WGPU_DIR}/webgpu.h)
+        execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/fetch_wgpu.py ${WGPU_DIR})
+    endif()
+    if(EXISTS ${WGPU_DIR}/webgpu.h AND EXISTS ${WGPU_DIR}/libwgpu_native.so)
+        set(SHIMMY_HAS_GPU ON)
+    endif()
+endif()
+if(NOT SHIMMY_HAS_GPU)
+    message(WARNING "building without a GPU: wgpu-native is not there (tools/fetch_wgpu.py fetches it)")
+endif()

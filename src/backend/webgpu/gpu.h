@@ -1,0 +1,68 @@
+/* gpu.h - one open GPU: an adapter, its device and queue, and the few things this backend asks of them.
+ *
+ * The wrapper turns webgpu's callbacks into this library's convention: calls return a status, the first validation error
+ * or the loss of the device is kept and comes back from the next af_gpu_check(), named after what was being done.
+ * Everything is called from one thread.
+ */
+#ifndef AF_GPU_H
+#define AF_GPU_H
+
+#include "backend/webgpu/gpu_api.h"
+
+#define AF_GPU_IMMEDIATE_BYTES 64 /* of push constants, what both libraries offer */
+
+typedef enum af_gpu_class { AF_GPU_DISCRETE, AF_GPU_INTEGRATED, AF_GPU_OTHER, AF_GPU_SOFTWARE } af_gpu_class;
+
+typedef struct af_gpu_adapter_info {
+    char name[128], driver[128];
+    const char *backend; /* "Vulkan" */
+    af_gpu_class class;
+    uint64_t binding_bytes, buffer_bytes; /* limits of one binding, of one buffer */
+    uint32_t workgroup_bytes, workgroup_threads;
+    uint32_t subgroup_min, subgroup_max;
+    bool f16, subgroups, immediates, timestamps;
+} af_gpu_adapter_info;
+
+const char *af_gpu_class_name(af_gpu_class class);
+
+/* All adapters, best first (discrete, integrated, other, software; within a class in the driver's order). At most `room`
+ * are written; *count is how many there are. 0 adapters is no error. */
+int af_gpu_list(af_gpu_adapter_info *out, size_t room, size_t *count, af_error *error);
+
+typedef struct af_gpu {
+    const af_gpu_api *api;
+    WGPUInstance instance;
+    WGPUAdapter adapter;
+    WGPUDevice device;
+    WGPUQueue queue;
+    af_gpu_adapter_info info;
+    uint64_t binding_limit;  /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
+    bool use_subgroups;      /* AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
+    bool lost;
+    af_error pending; /* first error not yet told */
+    const char *doing; /* what is being done, for messages */
+} af_gpu;
+
+/* device: "auto" (discrete, then integrated, never software), "gpu", "gpu:N" (as af_gpu_list numbers them), or part of a
+ * name. AF_EUNSUPPORTED lists the adapters there are. */
+int af_gpu_open(const char *device, af_gpu **out, af_error *error);
+void af_gpu_close(af_gpu *gpu);
+
+/* AF_OK, or the first error since the last check. */
+int af_gpu_check(af_gpu *gpu, af_error *error);
+/* Runs callbacks that are due; waits until the queue is empty if `wait`. */
+void af_gpu_poll(af_gpu *gpu, bool wait);
+
+typedef enum af_gpu_usage {
+    AF_GPU_STORAGE,  /* read and written by shaders, copied from and to */
+    AF_GPU_READBACK, /* mapped by the host after a copy */
+} af_gpu_usage;
+
+/* NULL with the error where the device has no room: it names `what` and the bytes. */
+WGPUBuffer af_gpu_buffer(af_gpu *gpu, uint64_t bytes, af_gpu_usage usage, const char *what, af_error *error);
+void af_gpu_buffer_free(af_gpu *gpu, WGPUBuffer buffer);
+void af_gpu_write(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, const void *bytes, size_t n);
+/* Copies n bytes of a storage buffer out, waiting for all that was submitted. For tests and `verify`. */
+int af_gpu_read(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, void *bytes, size_t n, af_error *error);
+
+#endif

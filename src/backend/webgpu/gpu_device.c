@@ -1,0 +1,235 @@
+/* gpu_device.c - opening a device, its errors, its buffers. */
+#include "backend/webgpu/gpu_internal.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int view_length(WGPUStringView view) {
+    const size_t n = !view.data ? 0 : view.length == WGPU_STRLEN ? strlen(view.data) : view.length;
+    return n > 400 ? 400 : (int)n;
+}
+
+/* ---- Callbacks ---- */
+
+static void on_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message, void *user, void *unused) {
+    (void)device, (void)unused;
+    af_gpu *gpu = user;
+    if (gpu->pending.code) return;
+    const int code = type == WGPUErrorType_OutOfMemory ? AF_ENOMEM : AF_EUNSUPPORTED;
+    af_fail(&gpu->pending, code, "gpu: %s: %.*s", gpu->doing ? gpu->doing : "working", view_length(message),
+            message.data ? message.data : "");
+}
+
+static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUStringView message, void *user,
+                    void *unused) {
+    (void)device, (void)unused;
+    af_gpu *gpu = user;
+    if (reason == WGPUDeviceLostReason_Destroyed) return;
+    gpu->lost = true;
+    af_fail(&gpu->pending, AF_EIO, "gpu: the device was lost: %.*s", view_length(message), message.data ? message.data : "");
+}
+
+static void on_log(WGPULogLevel level, WGPUStringView message, void *user) {
+    (void)user;
+    af_log(level == WGPULogLevel_Error ? AF_LOG_ERROR : AF_LOG_DEBUG, "gpu: %.*s", view_length(message), message.data);
+}
+
+static void keep_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message, void *user,
+                        void *unused) {
+    (void)unused;
+    af_gpu *gpu = user;
+    if (status == WGPURequestDeviceStatus_Success)
+        gpu->device = device;
+    else
+        af_fail(&gpu->pending, AF_EUNSUPPORTED, "gpu: %s refuses a device: %.*s", gpu->info.name, view_length(message),
+                message.data ? message.data : "");
+}
+
+/* ---- Opening ---- */
+
+static WGPUInstance open_instance(const af_gpu_api *api) {
+    if (api->wgpuSetLogCallback) {
+        api->wgpuSetLogCallback(on_log, NULL);
+        api->wgpuSetLogLevel(WGPULogLevel_Error);
+    }
+    WGPUInstanceDescriptor descriptor = WGPU_INSTANCE_DESCRIPTOR_INIT;
+    WGPUInstanceExtras extras = {.chain.sType = (WGPUSType)WGPUSType_InstanceExtras,
+                                 .backends = WGPUInstanceBackend_Primary}; /* without OpenGL: no display is needed */
+    if (api->native) descriptor.nextInChain = &extras.chain;
+    return api->wgpuCreateInstance(&descriptor);
+}
+
+int af_gpu_list(af_gpu_adapter_info *out, size_t room, size_t *count, af_error *error) {
+    const af_gpu_api *api;
+    int status = af_gpu_api_load(&api, error);
+    if (status != AF_OK) return status;
+    WGPUInstance instance = open_instance(api);
+    if (!instance) return af_fail(error, AF_EUNSUPPORTED, "gpu: %s gives no instance", api->origin);
+    af_gpu_candidate all[AF_GPU_ADAPTERS];
+    af_gpu_find_adapters(api, instance, all, count);
+    for (size_t i = 0; i < *count; i++) {
+        if (i < room) out[i] = all[i].info;
+        api->wgpuAdapterRelease(all[i].adapter);
+    }
+    api->wgpuInstanceRelease(instance);
+    return AF_OK;
+}
+
+static int choose_adapter(af_gpu *gpu, const char *device, af_error *error) {
+    af_gpu_candidate all[AF_GPU_ADAPTERS];
+    size_t count;
+    af_gpu_find_adapters(gpu->api, gpu->instance, all, &count);
+    const size_t chosen = af_gpu_choose(all, count, device);
+    const int status = chosen == SIZE_MAX ? af_gpu_fail_choice(all, count, device, error) : AF_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (i != chosen) {
+            gpu->api->wgpuAdapterRelease(all[i].adapter);
+            continue;
+        }
+        gpu->adapter = all[i].adapter;
+        gpu->info = all[i].info;
+    }
+    return status;
+}
+
+static int request_device(af_gpu *gpu, af_error *error) {
+    WGPUFeatureName features[8];
+    size_t count = 0;
+    if (gpu->info.f16) features[count++] = WGPUFeatureName_ShaderF16;
+    if (gpu->info.subgroups)
+        features[count++] = gpu->api->native ? (WGPUFeatureName)WGPUNativeFeature_Subgroup : WGPUFeatureName_Subgroups;
+    if (gpu->api->native && gpu->info.immediates) features[count++] = (WGPUFeatureName)WGPUNativeFeature_Immediates;
+    if (gpu->info.timestamps) features[count++] = WGPUFeatureName_TimestampQuery;
+
+    WGPULimits limits = WGPU_LIMITS_INIT;
+    gpu->api->wgpuAdapterGetLimits(gpu->adapter, &limits);
+    limits.nextInChain = NULL;
+    WGPUDeviceDescriptor descriptor = WGPU_DEVICE_DESCRIPTOR_INIT;
+    descriptor.requiredFeatureCount = count;
+    descriptor.requiredFeatures = features;
+    descriptor.requiredLimits = &limits;
+    descriptor.deviceLostCallbackInfo = (WGPUDeviceLostCallbackInfo){
+        .mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = gpu};
+    descriptor.uncapturedErrorCallbackInfo =
+        (WGPUUncapturedErrorCallbackInfo){.callback = on_error, .userdata1 = gpu};
+    gpu->api->wgpuAdapterRequestDevice(gpu->adapter, &descriptor,
+                                       (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,
+                                                                       .callback = keep_device,
+                                                                       .userdata1 = gpu});
+    gpu->api->wgpuInstanceProcessEvents(gpu->instance);
+    if (gpu->device) return AF_OK;
+    if (error) *error = gpu->pending;
+    return gpu->pending.code ? gpu->pending.code : AF_EUNSUPPORTED;
+}
+
+static void read_environment(af_gpu *gpu) {
+    const char *limit = getenv("AIRFRAME_GPU_BINDING_LIMIT"), *subgroups = getenv("AIRFRAME_GPU_SUBGROUPS");
+    const uint64_t asked = limit ? strtoull(limit, NULL, 10) : 0;
+    gpu->binding_limit = gpu->info.binding_bytes & ~(uint64_t)255;
+    if (asked >= 4096 && asked < gpu->binding_limit) gpu->binding_limit = asked & ~(uint64_t)255;
+    gpu->use_subgroups = gpu->info.subgroups && !(subgroups && strcmp(subgroups, "0") == 0);
+}
+
+int af_gpu_open(const char *device, af_gpu **out, af_error *error) {
+    af_gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu) return af_fail_memory(error, sizeof *gpu, "a GPU");
+    int status = af_gpu_api_load(&gpu->api, error);
+    if (status == AF_OK && !(gpu->instance = open_instance(gpu->api)))
+        status = af_fail(error, AF_EUNSUPPORTED, "gpu: %s gives no instance", gpu->api->origin);
+    if (status == AF_OK) status = choose_adapter(gpu, device, error);
+    if (status == AF_OK && !gpu->info.immediates)
+        status = af_fail(error, AF_EUNSUPPORTED, "gpu: %s: its driver offers no push constants", gpu->info.name);
+    if (status == AF_OK) status = request_device(gpu, error);
+    if (status != AF_OK) {
+        af_gpu_close(gpu);
+        return status;
+    }
+    gpu->queue = gpu->api->wgpuDeviceGetQueue(gpu->device);
+    read_environment(gpu);
+    *out = gpu;
+    return AF_OK;
+}
+
+void af_gpu_close(af_gpu *gpu) {
+    if (!gpu) return;
+    const af_gpu_api *api = gpu->api;
+    if (gpu->queue) api->wgpuQueueRelease(gpu->queue);
+    if (gpu->device) {
+        api->wgpuDeviceDestroy(gpu->device);
+        api->wgpuDeviceRelease(gpu->device);
+    }
+    if (gpu->adapter) api->wgpuAdapterRelease(gpu->adapter);
+    if (gpu->instance) api->wgpuInstanceRelease(gpu->instance);
+    free(gpu);
+}
+
+int af_gpu_check(af_gpu *gpu, af_error *error) {
+    const int code = gpu->pending.code;
+    if (code && error) *error = gpu->pending;
+    if (!gpu->lost) gpu->pending.code = AF_OK;
+    return code;
+}
+
+void af_gpu_poll(af_gpu *gpu, bool wait) {
+    if (gpu->api->wgpuDevicePoll)
+        gpu->api->wgpuDevicePoll(gpu->device, wait, NULL);
+    else
+        gpu->api->wgpuInstanceProcessEvents(gpu->instance);
+}
+
+/* ---- Buffers ---- */
+
+WGPUBuffer af_gpu_buffer(af_gpu *gpu, uint64_t bytes, af_gpu_usage usage, const char *what, af_error *error) {
+    WGPUBufferDescriptor descriptor = WGPU_BUFFER_DESCRIPTOR_INIT;
+    descriptor.size = (bytes + 15) & ~(uint64_t)15;
+    descriptor.usage = usage == AF_GPU_READBACK
+                           ? WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst
+                           : WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
+    gpu->doing = what;
+    WGPUBuffer buffer = gpu->api->wgpuDeviceCreateBuffer(gpu->device, &descriptor);
+    if (!gpu->pending.code && buffer) return buffer;
+    if (buffer) gpu->api->wgpuBufferRelease(buffer);
+    af_gpu_check(gpu, NULL);
+    af_fail(error, AF_ENOMEM, "gpu: %s has no room for %s: %.1f MB", gpu->info.name, what, (double)bytes / 1e6);
+    return NULL;
+}
+
+void af_gpu_buffer_free(af_gpu *gpu, WGPUBuffer buffer) {
+    if (!buffer) return;
+    gpu->api->wgpuBufferDestroy(buffer);
+    gpu->api->wgpuBufferRelease(buffer);
+}
+
+void af_gpu_write(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, const void *bytes, size_t n) {
+    gpu->api->wgpuQueueWriteBuffer(gpu->queue, buffer, offset, bytes, n);
+}
+
+static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *slot, void *unused) {
+    (void)message, (void)unused;
+    *(int *)slot = status == WGPUMapAsyncStatus_Success ? 1 : -1;
+}
+
+int af_gpu_read(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, void *bytes, size_t n, af_error *error) {
+    WGPUBuffer host = af_gpu_buffer(gpu, n, AF_GPU_READBACK, "a copy for the host", error);
+    if (!host) return AF_ENOMEM;
+    WGPUCommandEncoder encoder = gpu->api->wgpuDeviceCreateCommandEncoder(gpu->device, NULL);
+    gpu->api->wgpuCommandEncoderCopyBufferToBuffer(encoder, buffer, offset, host, 0, (n + 3) & ~(size_t)3);
+    WGPUCommandBuffer commands = gpu->api->wgpuCommandEncoderFinish(encoder, NULL);
+    gpu->api->wgpuQueueSubmit(gpu->queue, 1, &commands);
+    int mapped = 0;
+    gpu->api->wgpuBufferMapAsync(host, WGPUMapMode_Read, 0, (n + 3) & ~(size_t)3,
+                                 (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,
+                                                             .callback = on_mapped,
+                                                             .userdata1 = &mapped});
+    while (!mapped && !gpu->lost) af_gpu_poll(gpu, true);
+    const void *from = mapped == 1 ? gpu->api->wgpuBufferGetConstMappedRange(host, 0, (n + 3) & ~(size_t)3) : NULL;
+    if (from) memcpy(bytes, from, n);
+    gpu->api->wgpuCommandBufferRelease(commands);
+    gpu->api->wgpuCommandEncoderRelease(encoder);
+    af_gpu_buffer_free(gpu, host);
+    const int status = af_gpu_check(gpu, error);
+    if (status != AF_OK || from) return status;
+    return af_fail(error, AF_EIO, "gpu: cannot read %zu bytes back", n);
+}
