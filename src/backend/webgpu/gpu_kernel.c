@@ -1,0 +1,164 @@
+/* gpu_kernel.c - the table of kernels and the cache of their pipelines. */
+#include "backend/webgpu/gpu_kernel.h"
+
+#include "backend/webgpu/gpu_kernel_table.h"
+#include "backend/webgpu/gpu_shader.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    const af_gpu_kernel_row *row;
+    af_gpu_constant constants[AF_GPU_CONSTANTS];
+    size_t constant_count;
+    af_gpu_pipeline pipeline;
+    struct entry *next;
+} entry;
+
+struct af_gpu_kernels {
+    af_gpu *gpu;
+    entry *entries;
+};
+
+int af_gpu_kernels_open(af_gpu *gpu, af_gpu_kernels **out, af_error *error) {
+    af_gpu_kernels *k = calloc(1, sizeof *k);
+    if (!k) return af_fail_memory(error, sizeof *k, "GPU kernels");
+    k->gpu = gpu;
+    *out = k;
+    return AF_OK;
+}
+
+static void release(const af_gpu_api *api, af_gpu_pipeline *p) {
+    if (p->pipeline) api->wgpuComputePipelineRelease(p->pipeline);
+    if (p->layout) api->wgpuBindGroupLayoutRelease(p->layout);
+}
+
+void af_gpu_kernels_close(af_gpu_kernels *k) {
+    if (!k) return;
+    while (k->entries) {
+        entry *e = k->entries;
+        k->entries = e->next;
+        release(k->gpu->api, &e->pipeline);
+        free(e);
+    }
+    free(k);
+}
+
+static const af_gpu_kernel_row *find_row(const char *name) {
+    const af_gpu_kernel_row *row = af_gpu_kernel_table;
+    while (row->name && strcmp(row->name, name) != 0) row++;
+    assert(row->name && "kernel is in the table");
+    return row;
+}
+
+static bool same(const entry *e, const af_gpu_kernel_row *row, const af_gpu_constant *constants, size_t count) {
+    if (e->row != row || e->constant_count != count) return false;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(e->constants[i].name, constants[i].name) != 0 || e->constants[i].value != constants[i].value)
+            return false;
+    return true;
+}
+
+static WGPUBindGroupLayout make_layout(af_gpu *gpu, const af_gpu_kernel_row *row) {
+    WGPUBindGroupLayoutEntry entries[AF_GPU_BINDINGS];
+    for (uint32_t i = 0; i < row->binding_count; i++) {
+        entries[i] = (WGPUBindGroupLayoutEntry)WGPU_BIND_GROUP_LAYOUT_ENTRY_INIT;
+        entries[i].binding = i;
+        entries[i].visibility = WGPUShaderStage_Compute;
+        entries[i].buffer.type =
+            row->written >> i & 1 ? WGPUBufferBindingType_Storage : WGPUBufferBindingType_ReadOnlyStorage;
+    }
+    WGPUBindGroupLayoutDescriptor descriptor = WGPU_BIND_GROUP_LAYOUT_DESCRIPTOR_INIT;
+    descriptor.entryCount = row->binding_count;
+    descriptor.entries = entries;
+    return gpu->api->wgpuDeviceCreateBindGroupLayout(gpu->device, &descriptor);
+}
+
+static WGPUShaderModule make_module(af_gpu *gpu, const af_gpu_kernel_row *row) {
+    af_buf text = {0};
+    if (!af_gpu_shader_text(gpu, row->files, &text)) return NULL;
+    WGPUShaderSourceWGSL source = WGPU_SHADER_SOURCE_WGSL_INIT;
+    source.code = (WGPUStringView){text.p, text.len};
+    WGPUShaderModuleDescriptor descriptor = WGPU_SHADER_MODULE_DESCRIPTOR_INIT;
+    descriptor.nextInChain = &source.chain;
+    descriptor.label = (WGPUStringView){row->name, WGPU_STRLEN};
+    /* Our own shaders index within what the host bound: the checks would cost a compare and a select a load. */
+    WGPUShaderModule module =
+        gpu->api->wgpuDeviceCreateShaderModuleTrusted
+            ? gpu->api->wgpuDeviceCreateShaderModuleTrusted(gpu->device, &descriptor, WGPUShaderRuntimeChecks_None)
+            : gpu->api->wgpuDeviceCreateShaderModule(gpu->device, &descriptor);
+    af_buf_clear(&text);
+    return module;
+}
+
+static void make_pipeline(af_gpu *gpu, entry *e) {
+    WGPUPipelineLayoutDescriptor layout = WGPU_PIPELINE_LAYOUT_DESCRIPTOR_INIT;
+    e->pipeline.binding_count = e->row->binding_count;
+    e->pipeline.layout = make_layout(gpu, e->row);
+    layout.bindGroupLayoutCount = 1;
+    layout.bindGroupLayouts = &e->pipeline.layout;
+    layout.immediateSize = AF_GPU_IMMEDIATE_BYTES;
+    WGPUPipelineLayout pipeline_layout = gpu->api->wgpuDeviceCreatePipelineLayout(gpu->device, &layout);
+    WGPUShaderModule module = make_module(gpu, e->row);
+
+    WGPUConstantEntry constants[AF_GPU_CONSTANTS];
+    for (size_t i = 0; i < e->constant_count; i++)
+        constants[i] = (WGPUConstantEntry){.key = {e->constants[i].name, WGPU_STRLEN}, .value = e->constants[i].value};
+    WGPUComputePipelineDescriptor descriptor = WGPU_COMPUTE_PIPELINE_DESCRIPTOR_INIT;
+    descriptor.label = (WGPUStringView){e->row->name, WGPU_STRLEN};
+    descriptor.layout = pipeline_layout;
+    descriptor.compute.module = module;
+    descriptor.compute.entryPoint = (WGPUStringView){e->row->entry, WGPU_STRLEN};
+    descriptor.compute.constantCount = e->constant_count;
+    descriptor.compute.constants = constants;
+    if (module && !gpu->pending.code)
+        e->pipeline.pipeline = gpu->api->wgpuDeviceCreateComputePipeline(gpu->device, &descriptor);
+    if (module) gpu->api->wgpuShaderModuleRelease(module);
+    if (pipeline_layout) gpu->api->wgpuPipelineLayoutRelease(pipeline_layout);
+}
+
+int af_gpu_kernel(af_gpu_kernels *k, const char *name, const af_gpu_constant *constants, size_t count,
+                  const af_gpu_pipeline **out, af_error *error) {
+    assert(count <= AF_GPU_CONSTANTS);
+    const af_gpu_kernel_row *row = find_row(name);
+    for (const entry *e = k->entries; e; e = e->next) {
+        if (!same(e, row, constants, count)) continue;
+        *out = &e->pipeline;
+        return AF_OK;
+    }
+    entry *e = calloc(1, sizeof *e);
+    if (!e) return af_fail_memory(error, sizeof *e, "a GPU pipeline");
+    e->row = row;
+    e->constant_count = count;
+    memcpy(e->constants, constants, count * sizeof *constants);
+    k->gpu->doing = row->name;
+    make_pipeline(k->gpu, e);
+    const int status = af_gpu_check(k->gpu, error);
+    if (status != AF_OK || !e->pipeline.pipeline) {
+        release(k->gpu->api, &e->pipeline);
+        free(e);
+        return status != AF_OK ? status : af_fail(error, AF_EUNSUPPORTED, "gpu: kernel %s: no pipeline", row->name);
+    }
+    e->next = k->entries;
+    k->entries = e;
+    *out = &e->pipeline;
+    return AF_OK;
+}
+
+WGPUBindGroup af_gpu_bind(af_gpu *gpu, const af_gpu_pipeline *pipeline, const af_gpu_binding *bindings, size_t count) {
+    assert(count == pipeline->binding_count);
+    WGPUBindGroupEntry entries[AF_GPU_BINDINGS];
+    for (size_t i = 0; i < count; i++) {
+        entries[i] = (WGPUBindGroupEntry)WGPU_BIND_GROUP_ENTRY_INIT;
+        entries[i].binding = (uint32_t)i;
+        entries[i].buffer = bindings[i].buffer;
+        entries[i].offset = bindings[i].offset;
+        if (bindings[i].size) entries[i].size = bindings[i].size;
+    }
+    WGPUBindGroupDescriptor descriptor = WGPU_BIND_GROUP_DESCRIPTOR_INIT;
+    descriptor.layout = pipeline->layout;
+    descriptor.entryCount = count;
+    descriptor.entries = entries;
+    return gpu->api->wgpuDeviceCreateBindGroup(gpu->device, &descriptor);
+}
