@@ -56,7 +56,7 @@ static int take_scalars(gguf_reader *r, uint32_t type, uint64_t count, const uns
 /* Walks `count` strings; notes where each begins when offsets is not NULL. */
 static int take_strings(gguf_reader *r, uint64_t count, uint32_t *offsets) {
     uint64_t start = r->at;
-    af_slice string;
+    af_slice string = {0};
     for (uint64_t i = 0; i < count; i++) {
         if (r->at - start > UINT32_MAX) return gguf_fail(r, AF_EUNSUPPORTED, "strings of more than 4 GiB together");
         if (offsets) offsets[i] = (uint32_t)(r->at - start);

@@ -46,22 +46,22 @@ int gguf_take(gguf_reader *r, uint64_t n, const char *what, const unsigned char 
 }
 
 int gguf_take_u32(gguf_reader *r, const char *what, uint32_t *out) {
-    const unsigned char *p;
+    const unsigned char *p = NULL;
     int status = gguf_take(r, sizeof *out, what, &p);
     if (!status) memcpy(out, p, sizeof *out);
     return status;
 }
 
 int gguf_take_u64(gguf_reader *r, const char *what, uint64_t *out) {
-    const unsigned char *p;
+    const unsigned char *p = NULL;
     int status = gguf_take(r, sizeof *out, what, &p);
     if (!status) memcpy(out, p, sizeof *out);
     return status;
 }
 
 int gguf_take_string(gguf_reader *r, const char *what, af_slice *out) {
-    uint64_t n;
-    const unsigned char *p;
+    uint64_t n = 0;
+    const unsigned char *p = NULL;
     int status = gguf_take_u64(r, what, &n);
     if (!status) status = gguf_take(r, n, what, &p);
     if (!status) *out = af_slice_of((const char *)p, n);
@@ -69,7 +69,7 @@ int gguf_take_string(gguf_reader *r, const char *what, af_slice *out) {
 }
 
 int gguf_take_name(gguf_reader *r, uint64_t longest) {
-    af_slice name;
+    af_slice name = {0};
     int status = gguf_take_string(r, "its name", &name);
     if (status) return status;
     if (name.n < 1 || name.n > longest)
