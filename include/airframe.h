@@ -203,8 +203,10 @@ typedef struct af_engine_info {
 
 void af_engine_get_info(const af_engine *engine, af_engine_info *out);
 
-/* How a token is chosen. The chain, in order: penalties, top_k, top_p and min_p on the distribution at temperature 1
- * (each measured on what the one before left), temperature, draw. temperature 0 takes the best token. */
+/* How a token is chosen. The chain, in order: penalties on the logits; softmax at the temperature; top_k; top_p (of the
+ * mass that top_k left); min_p (of the best token's probability); draw. Cuts are thus measured at the temperature. Of
+ * tokens equally likely the lower id is kept first. temperature 0 takes the best token after penalties.
+ * The window of the penalties is the last repeat_last_n tokens of prompt and answer together. */
 typedef struct af_sampling {
     float temperature;       /* >= 0; default 1 */
     int32_t top_k;           /* 0: off (default) */

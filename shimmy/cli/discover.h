@@ -1,8 +1,8 @@
 /* discover.h - which models are on this machine, under which names.
  *
- * Places are looked at in the order of interface.md and seeds-checked.md; a file found twice (by device and inode) is
- * one model; shards are one model; Ollama's models go by manifest (name:tag), the hub's by repository and file. Names
- * are unique: where two would be alike, the later gets more of its path.
+ * Places are looked at in the order of docs/DISCOVERY.md. A file found twice (by device and inode) is one model; shards
+ * are one model; Ollama's models go by manifest (name:tag), the hub's by repository and file. Names are unique: where
+ * two would be alike, the later gets more of its path. What was looked at and not taken is kept with the reason.
  */
 #ifndef SHIMMY_DISCOVER_H
 #define SHIMMY_DISCOVER_H
@@ -23,7 +23,8 @@ typedef struct shimmy_passed { /* a file or folder looked at and not taken */
 typedef struct shimmy_place {
     const char *name, *path;
     bool exists;
-    size_t found;
+    size_t first_found, found;   /* its part of the catalog's found */
+    size_t first_passed, passed; /* ... and of its passed */
 } shimmy_place;
 
 typedef struct shimmy_catalog {
@@ -36,12 +37,12 @@ typedef struct shimmy_catalog {
     size_t place_count;
 } shimmy_catalog;
 
-/* model_dirs: "A:B" from --model-dirs, searched first; NULL: none. */
+/* model_dirs: "A:B" from --model-dirs, in place of SHIMMY_MODEL_PATHS; NULL: not given. */
 int shimmy_discover(const char *model_dirs, shimmy_catalog *out, af_error *error);
 void shimmy_catalog_clear(shimmy_catalog *catalog);
 
-/* MODEL on the command line: a path that exists, else a name of the catalog (exact, else a unique prefix or the name
- * without its tag or extension). The error lists near names. *path is freed with af_free. */
+/* MODEL on the command line: a path that exists, else a name of the catalog (exact, else without its tag, folders or
+ * extension, else the only one that begins so). The error lists near names. *path and *name are freed with af_free. */
 int shimmy_resolve(const char *model, const char *model_dirs, char **path, char **name, af_error *error);
 
 #endif

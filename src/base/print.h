@@ -1,4 +1,4 @@
-/* print.h - text for people's eyes from bytes nobody vouches for. Used inside src/base only. */
+/* print.h - text for people's eyes from bytes nobody vouches for. */
 #ifndef AF_PRINT_H
 #define AF_PRINT_H
 

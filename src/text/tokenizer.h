@@ -38,11 +38,14 @@ af_token_kind af_tokenizer_kind(const af_tokenizer *tok, int32_t id);
 af_slice af_tokenizer_piece(const af_tokenizer *tok, int32_t id, bool special);
 /* The token's text as the file has it, "" if out of range. */
 af_slice af_tokenizer_text(const af_tokenizer *tok, int32_t id);
-int32_t af_tokenizer_id(const af_tokenizer *tok, af_slice text); /* -1 if none */
+/* The token of these bytes of running text, those found whole first; -1 if none. */
+int32_t af_tokenizer_id(const af_tokenizer *tok, af_slice bytes);
 bool af_tokenizer_is_end(const af_tokenizer *tok, int32_t id);   /* eos, eot, eom and well-known end names */
 int32_t af_tokenizer_bos(const af_tokenizer *tok);               /* -1 if none */
 int32_t af_tokenizer_eos(const af_tokenizer *tok);
 bool af_tokenizer_adds_bos(const af_tokenizer *tok);
+/* Whether a space goes before the text, and again after each token found whole. */
+bool af_tokenizer_adds_space(const af_tokenizer *tok);
 
 /* ids to bytes, as af_detokenize states. Where the vocabulary puts a space before the text, it is taken off again. */
 int af_tokenizer_decode(const af_tokenizer *tok, const int32_t *ids, size_t count, af_buf *out, af_error *error);
@@ -56,7 +59,11 @@ typedef struct af_detok {
     bool started;
 } af_detok;
 
+/* For a text of its own: the space that the vocabulary puts before a text is taken off. */
 void af_detok_start(af_detok *d, const af_tokenizer *tok);
+/* For a text that goes on after the token `last` (-1: none): the space is taken off only where that token was written
+ * whole, since after anything else it is the text's own. */
+void af_detok_resume(af_detok *d, const af_tokenizer *tok, int32_t last);
 bool af_detok_push(af_detok *d, int32_t id, af_buf *out); /* false when out of memory */
 bool af_detok_finish(af_detok *d, af_buf *out);           /* gives out what is pending */
 

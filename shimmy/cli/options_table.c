@@ -1,0 +1,120 @@
+/* options_table.c - every option of every command. Adding one is a field in shimmy_options and a row here. */
+#include "cli/options_table.h"
+
+#define AT(field) offsetof(shimmy_options, field)
+
+/* Commands that open an engine, and all that name a model. */
+#define ENGINE (SHIMMY_SERVE | SHIMMY_GENERATE | SHIMMY_LOGITS | SHIMMY_PERPLEXITY | SHIMMY_BENCH)
+#define NAMES                                                                                                          \
+    (ENGINE | SHIMMY_LIST | SHIMMY_DISCOVER | SHIMMY_PROBE | SHIMMY_TOKENIZE | SHIMMY_DETOKENIZE | SHIMMY_RENDER)
+#define JSON (SHIMMY_GENERATE | SHIMMY_LIST | SHIMMY_DISCOVER | SHIMMY_PROBE | SHIMMY_PERPLEXITY | SHIMMY_BENCH)
+
+#define MAX_EXACT 9007199254740991.0 /* 2^53 - 1 */
+
+const shimmy_option shimmy_option_table[] = {
+    /* generate: what is asked */
+    {"prompt", SHIMMY_TEXT, "TEXT|-", NULL, AT(prompt), 0, 0, NULL, SHIMMY_GENERATE,
+     "the user's message, or with --raw the text to go on from; - reads standard input"},
+    {"system", SHIMMY_TEXT, "TEXT", NULL, AT(system), 0, 0, NULL, SHIMMY_GENERATE, "a system message before it"},
+    {"raw", SHIMMY_FLAG, NULL, NULL, AT(raw), 0, 0, NULL, SHIMMY_GENERATE,
+     "no chat template: the prompt is the model's input as it stands, and the text of control tokens counts as those "
+     "tokens"},
+    {"max-tokens", SHIMMY_NUMBER, "N", NULL, AT(max_tokens), -1, 2147483647, NULL, SHIMMY_GENERATE,
+     "end after N tokens; -1 (default): at a stop or when the context is full"},
+    {"temperature", SHIMMY_REAL, "T", NULL, AT(temperature), 0, 1e9, NULL, SHIMMY_GENERATE,
+     "0 always takes the best token; default: the file's, else 1"},
+    {"top-k", SHIMMY_NUMBER, "N", NULL, AT(top_k), 0, 2147483647, NULL, SHIMMY_GENERATE,
+     "draw from the N best tokens; 0: off"},
+    {"top-p", SHIMMY_REAL, "P", NULL, AT(top_p), 0, 1, NULL, SHIMMY_GENERATE,
+     "draw from the best tokens that together have this probability; 1: off"},
+    {"min-p", SHIMMY_REAL, "P", NULL, AT(min_p), 0, 1, NULL, SHIMMY_GENERATE,
+     "leave out tokens less likely than P times the best; 0: off"},
+    {"repeat-penalty", SHIMMY_REAL, "R", NULL, AT(repeat_penalty), 0.01, 100, NULL, SHIMMY_GENERATE,
+     "make tokens of the last 64 less likely; 1: off"},
+    {"seed", SHIMMY_NUMBER, "N", NULL, AT(seed), -1, MAX_EXACT, NULL, SHIMMY_GENERATE,
+     "of the random draw; -1 (default): a new one each time"},
+    {"stop", SHIMMY_STOPS, "S", NULL, AT(stops), 0, 0, NULL, SHIMMY_GENERATE,
+     "end before this text; may be given up to 16 times"},
+
+    /* tokenize */
+    {"add-special", SHIMMY_FLAG, NULL, NULL, AT(add_special), 0, 0, NULL, SHIMMY_TOKENIZE,
+     "add the beginning and end tokens that the vocabulary asks for"},
+    {"parse-special", SHIMMY_FLAG, NULL, NULL, AT(parse_special), 0, 0, NULL, SHIMMY_TOKENIZE,
+     "the text of a control token counts as that token"},
+    {"jsonl", SHIMMY_FLAG, NULL, NULL, AT(jsonl), 0, 0, NULL, SHIMMY_TOKENIZE,
+     "read a JSON string a line from standard input, print its ids a line"},
+
+    /* render */
+    {"messages", SHIMMY_TEXT, "FILE|-", NULL, AT(messages), 0, 0, NULL, SHIMMY_RENDER,
+     "the chat request, a JSON object: messages, tools, documents, add_generation_prompt, continue_final_message, "
+     "chat_template_kwargs"},
+    {"template", SHIMMY_TEXT, "FILE", NULL, AT(template_file), 0, 0, NULL, SHIMMY_RENDER,
+     "a Jinja chat template in place of the model's; needs no model"},
+    {"bos", SHIMMY_TEXT, "S", NULL, AT(bos), 0, 0, NULL, SHIMMY_RENDER, "text of the beginning token"},
+    {"eos", SHIMMY_TEXT, "S", NULL, AT(eos), 0, 0, NULL, SHIMMY_RENDER, "text of the end token"},
+    {"now", SHIMMY_TEXT, "\"YYYY-MM-DD HH:MM\"", NULL, AT(now), 0, 0, NULL, SHIMMY_RENDER,
+     "the time that templates see; default: the clock"},
+    {"raw", SHIMMY_FLAG, NULL, NULL, AT(raw), 0, 0, NULL, SHIMMY_RENDER,
+     "give the template the messages as they stand, without the changes a server makes first"},
+
+    /* logits, perplexity */
+    {"tokens", SHIMMY_TEXT, "1,2,3|FILE", NULL, AT(tokens), 0, 0, NULL, SHIMMY_LOGITS | SHIMMY_PERPLEXITY,
+     "token ids apart by commas or white space, here or in a file; - reads standard input"},
+    {"positions", SHIMMY_TEXT, "0,5|all|last", NULL, AT(positions), 0, 0, NULL, SHIMMY_LOGITS,
+     "the tokens after which logits are wanted (default last)"},
+    {"neighbours", SHIMMY_NUMBER, "N", NULL, AT(neighbours), 0, 63, NULL, SHIMMY_LOGITS,
+     "run N other random sequences at the same time: a test that they change nothing"},
+    {"kl", SHIMMY_FLAG, NULL, NULL, AT(kl), 0, 0, NULL, SHIMMY_PERPLEXITY,
+     "also run with exact arithmetic and compare the distributions; takes as long as --exact and the memory of both"},
+
+    /* bench */
+    {"prompt-tokens", SHIMMY_NUMBER, "N", NULL, AT(prompt_tokens), 1, 16777216, NULL, SHIMMY_BENCH,
+     "length of each prompt (default 512)"},
+    {"gen-tokens", SHIMMY_NUMBER, "N", NULL, AT(gen_tokens), 2, 16777216, NULL, SHIMMY_BENCH,
+     "tokens to decode after it (default 128)"},
+    {"runs", SHIMMY_NUMBER, "N", NULL, AT(runs), 1, 1000, NULL, SHIMMY_BENCH,
+     "measured runs after one to warm up; medians are printed (default 3)"},
+
+    /* serve: which model, where */
+    {"model-path", SHIMMY_TEXT, "FILE|NAME", "SHIMMY_BASE_GGUF", AT(model_path), 0, 0, NULL, SHIMMY_SERVE,
+     "the model to serve; default: the first that `shimmy list` shows"},
+    {"bind", SHIMMY_TEXT, "ADDRESS", "SHIMMY_BIND_ADDRESS", AT(bind), 0, 0, NULL, SHIMMY_SERVE,
+     "HOST:PORT, [V6]:PORT or unix:PATH; port 0 takes a free one and prints it (default 127.0.0.1:11435)"},
+    {"parallel", SHIMMY_NUMBER, "N", NULL, AT(parallel), 1, 256, NULL, SHIMMY_SERVE | SHIMMY_BENCH,
+     "requests that run together (default: serve 4, bench 1)"},
+    {"queue", SHIMMY_NUMBER, "N", NULL, AT(queue), 0, 65536, NULL, SHIMMY_SERVE,
+     "requests that wait beyond those; past them a 503 (default 64)"},
+    {"max-body", SHIMMY_NUMBER, "BYTES", NULL, AT(max_body), 1024, 4294967296.0, NULL, SHIMMY_SERVE,
+     "largest body of a request (default 8388608)"},
+    {"chat-template", SHIMMY_TEXT, "FILE", NULL, AT(chat_template), 0, 0, NULL, SHIMMY_SERVE | SHIMMY_GENERATE,
+     "a Jinja chat template in place of the model's"},
+    {"allow-special", SHIMMY_FLAG, NULL, NULL, AT(allow_special), 0, 0, NULL, SHIMMY_SERVE,
+     "let the text of control tokens in messages count as those tokens"},
+    {"penalty-compat", SHIMMY_CHOICE, "RULE", NULL, AT(penalty_compat), 0, 0, "openai|shimmy", SHIMMY_SERVE,
+     "what presence and frequency penalties do: openai subtracts (default); shimmy turns the larger one into a repeat "
+     "penalty of 1 + half of it"},
+    {"debug-raw", SHIMMY_FLAG, NULL, "SHIMMY_DEBUG_RAW", AT(debug_raw), 0, 0, NULL, SHIMMY_SERVE,
+     "a line on standard error for each operation, with shape, range and first values"},
+
+    /* how a model runs */
+    {"ctx", SHIMMY_NUMBER, "N", "SHIMMY_MAX_CTX", AT(ctx), 0, 16777216, NULL, ENGINE,
+     "tokens one request may use, prompt and answer together; 0 (default): the model's native length, or what memory "
+     "allows"},
+    {"device", SHIMMY_TEXT, "D", "SHIMMY_DEVICE", AT(device), 0, 0, NULL, ENGINE, "auto (default) or cpu"},
+    {"threads", SHIMMY_NUMBER, "N", "SHIMMY_THREADS", AT(threads), 0, 1024, NULL, ENGINE,
+     "for the CPU's kernels; 0 (default): one a physical core"},
+    {"kv", SHIMMY_CHOICE, "TYPE", "SHIMMY_KV", AT(kv), 0, 0, "f16|f32", ENGINE,
+     "numbers in the KV cache: f16 (default) or f32"},
+    {"prefill-chunk", SHIMMY_NUMBER, "N", "SHIMMY_PREFILL_CHUNK", AT(prefill_chunk), 1, 65536, NULL, ENGINE,
+     "prompt tokens run in one step (default 512); results do not depend on it"},
+    {"exact", SHIMMY_FLAG, NULL, NULL, AT(exact), 0, 0, NULL, ENGINE,
+     "weights decoded to f32, activations kept in f32: the file's exact answer, slow"},
+
+    {"model-dirs", SHIMMY_TEXT, "A:B", NULL, AT(model_dirs), 0, 0, NULL, NAMES,
+     "folders or files to look for models in, in place of SHIMMY_MODEL_PATHS"},
+    {"json", SHIMMY_FLAG, NULL, NULL, AT(json), 0, 0, NULL, JSON, "one JSON object on one line"},
+    {"help", SHIMMY_FLAG, NULL, NULL, AT(help), 0, 0, NULL, ~0u, "this text"},
+    {NULL, SHIMMY_FLAG, NULL, NULL, 0, 0, 0, NULL, 0, NULL},
+};
+
+_Static_assert(sizeof shimmy_option_table / sizeof *shimmy_option_table <= 64, "options.c keeps a bit for each row");

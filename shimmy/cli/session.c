@@ -1,0 +1,100 @@
+/* session.c - see session.h. */
+#include "cli/session.h"
+
+#include "base/os.h"
+#include "cli/discover.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PROGRESS_AFTER 300000000u /* nanoseconds: what loads faster needs no line */
+
+static uint32_t number_or(int64_t value, uint32_t fallback) {
+    return value == SHIMMY_UNSET ? fallback : (uint32_t)value;
+}
+
+int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_engine_options *out, af_error *error) {
+    af_engine_options e = af_engine_options_default();
+    if (options->device) e.device = options->device;
+    if (!*e.device) return af_fail(error, SHIMMY_USAGE, "--device: found an empty name, allowed: auto or cpu");
+    e.threads = number_or(options->threads, e.threads);
+    e.ctx = number_or(options->ctx, e.ctx);
+    e.parallel = number_or(options->parallel, parallel);
+    e.queue = number_or(options->queue, e.queue);
+    e.prefill_chunk = number_or(options->prefill_chunk, e.prefill_chunk);
+    if (options->kv) e.kv = strcmp(options->kv, "f32") == 0 ? AF_KV_F32 : AF_KV_F16;
+    e.exact = options->exact;
+    *out = e;
+    return 0;
+}
+
+/* ---- Progress ---- */
+
+static void show_progress(void *user, double fraction) {
+    shimmy_progress *p = user;
+    const int percent = (int)(fraction * 100);
+    if (percent == p->shown || af_os_nanoseconds() - p->started < PROGRESS_AFTER) return;
+    p->shown = percent;
+    fprintf(stderr, "\rshimmy: loading %s %3d%%", p->name, percent);
+    fflush(stderr);
+}
+
+void shimmy_progress_start(shimmy_progress *progress, const char *name, af_engine_options *engine) {
+    *progress = (shimmy_progress){.name = name, .started = af_os_nanoseconds(), .shown = -1};
+    if (!af_os_stderr_is_terminal()) return;
+    engine->progress = show_progress;
+    engine->progress_user = progress;
+}
+
+void shimmy_progress_done(shimmy_progress *progress) {
+    if (progress->shown >= 0) fputs("\r\033[K", stderr);
+    progress->shown = -1;
+}
+
+/* ---- Model and engine ---- */
+
+int shimmy_session_model(const shimmy_options *options, const char *model, af_load load, shimmy_session *out,
+                         af_error *error) {
+    shimmy_session s = {0};
+    int status = shimmy_resolve(model, options->model_dirs, &s.path, &s.name, error);
+    if (status) return status;
+    af_model_options file = af_model_options_default();
+    file.load = load;
+    file.ctx = number_or(options->ctx, 0);
+    const uint64_t start = af_os_nanoseconds();
+    status = af_model_open(s.path, &file, &s.model, error);
+    s.load_ms = (double)(af_os_nanoseconds() - start) / 1e6;
+    if (status) {
+        shimmy_session_close(&s);
+        return status;
+    }
+    *out = s;
+    return 0;
+}
+
+int shimmy_session_engine(const shimmy_options *options, const char *model, const af_engine_options *engine,
+                          shimmy_session *out, af_error *error) {
+    shimmy_session s;
+    int status = shimmy_session_model(options, model, AF_LOAD_MODEL, &s, error);
+    if (status) return status;
+    af_engine_options e = *engine;
+    shimmy_progress progress;
+    shimmy_progress_start(&progress, s.name, &e);
+    status = af_engine_open(s.model, &e, &s.engine, error);
+    s.load_ms += (double)(af_os_nanoseconds() - progress.started) / 1e6;
+    shimmy_progress_done(&progress);
+    if (status) {
+        shimmy_session_close(&s);
+        return status;
+    }
+    *out = s;
+    return 0;
+}
+
+void shimmy_session_close(shimmy_session *session) {
+    af_engine_close(session->engine);
+    af_model_close(session->model);
+    af_free(session->name);
+    af_free(session->path);
+    *session = (shimmy_session){0};
+}

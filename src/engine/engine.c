@@ -1,0 +1,249 @@
+/* engine.c - the engine's thread and its queue.
+ *
+ * One thread owns model, cache and device. Callers only touch the list of live jobs, under one mutex: af_submit
+ * appends, af_cancel marks, af_engine_close says so, and each wakes the thread, which sleeps while the list is empty.
+ * Between two steps the thread looks at the list: it ends what was cancelled and admits those who wait, first come
+ * first served.
+ *
+ * It is not a thread pool and holds no timers: time limits are the caller's, by af_cancel.
+ */
+#include "engine/engine_internal.h"
+#include "engine/model_internal.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Submitting and cancelling: any thread ---- */
+
+static int enqueue(af_engine *engine, af_job *job, uint64_t *id, af_error *error) {
+    if (engine->closing) return af_fail(error, AF_ECANCELED, "the engine is closing");
+    if (engine->live_count == engine->parallel + engine->queue) {
+        return af_fail(error, AF_EFULL, "the queue is full: %u requests run and %u wait, at most %u and %u may",
+                       engine->admitted_count, engine->live_count - engine->admitted_count, engine->parallel,
+                       engine->queue);
+    }
+    job->id = ++engine->next_id;
+    if (id) *id = job->id;
+    engine->live[engine->live_count++] = job;
+    af_cond_signal(engine->changed);
+    return AF_OK;
+}
+
+int af_submit(af_engine *engine, const af_request *request, uint64_t *id, af_error *error) {
+    af_job *job = NULL;
+    int rc = af_job_open(request, engine->ctx, engine->plan->vocabulary, engine->tokenizer, &job, error);
+    if (rc < 0) return rc;
+    af_mutex_lock(engine->mutex);
+    rc = enqueue(engine, job, id, error);
+    af_mutex_unlock(engine->mutex);
+    if (rc < 0) af_job_close(job);
+    return rc;
+}
+
+void af_cancel(af_engine *engine, uint64_t id) {
+    af_mutex_lock(engine->mutex);
+    for (uint32_t i = 0; i < engine->live_count; i++) {
+        if (engine->live[i]->id == id) atomic_store(&engine->live[i]->cancelled, true);
+    }
+    af_mutex_unlock(engine->mutex);
+}
+
+void af_engine_get_info(const af_engine *engine, af_engine_info *out) {
+    const af_backend *backend = engine->backend;
+    *out = (af_engine_info){.ctx = engine->ctx,
+                            .ctx_from_memory = engine->ctx_from_memory,
+                            .parallel = engine->parallel,
+                            .queue = engine->queue,
+                            .threads = backend->ops->threads(backend),
+                            .kv_bytes = backend->ops->kv_bytes(backend),
+                            .device = engine->device};
+    af_mutex_lock(engine->mutex);
+    out->running = engine->admitted_count;
+    out->waiting = engine->live_count - engine->admitted_count;
+    out->prompt_tokens = engine->prompt_tokens;
+    out->generated_tokens = engine->generated_tokens;
+    af_mutex_unlock(engine->mutex);
+}
+
+/* ---- The engine's thread ---- */
+
+static void remove_from(af_job **jobs, uint32_t *count, const af_job *job) {
+    uint32_t i = 0;
+    while (i < *count && jobs[i] != job) i++;
+    if (i == *count) return;
+    memmove(jobs + i, jobs + i + 1, (*count - i - 1) * sizeof *jobs);
+    --*count;
+}
+
+void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id_count, af_finish finish,
+                   const af_error *error) {
+    remove_from(engine->running, &engine->running_count, job);
+    af_kv_seq_release(engine->kv, job->seq);
+    af_mutex_lock(engine->mutex);
+    remove_from(engine->live, &engine->live_count, job);
+    engine->admitted_count -= job->admitted;
+    af_mutex_unlock(engine->mutex);
+    af_job_emit(job, ids, id_count, finish, error);
+    af_job_close(job);
+}
+
+/* The mutex is held. Returns how many jobs are to be ended. */
+static uint32_t collect_ending(af_engine *engine) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < engine->live_count; i++) {
+        af_job *job = engine->live[i];
+        if (engine->closing || atomic_load(&job->cancelled)) engine->ending[count++] = job;
+    }
+    return count;
+}
+
+/* The mutex is held. */
+static void admit_waiting(af_engine *engine) {
+    for (uint32_t i = 0; i < engine->live_count && engine->running_count < engine->parallel; i++) {
+        af_job *job = engine->live[i];
+        if (job->admitted || atomic_load(&job->cancelled)) continue;
+        job->admitted = true;
+        engine->admitted_count++;
+        engine->running[engine->running_count++] = job;
+    }
+}
+
+static void prepare_admitted(af_engine *engine) {
+    for (uint32_t i = 0; i < engine->running_count; i++) {
+        af_job *job = engine->running[i];
+        if (job->seq) continue;
+        job->seq = af_kv_seq_take(engine->kv);
+        assert(job->seq);
+        for (uint32_t k = 0; k < job->prompt_count; k++) af_sampler_accept(job->sampler, job->prompt[k]);
+    }
+}
+
+/* Sleeps until there is work, ends what is to be ended, admits. False when the engine closes. */
+static bool prepare_step(af_engine *engine) {
+    af_mutex_lock(engine->mutex);
+    while (engine->live_count == 0 && !engine->closing) af_cond_wait(engine->changed, engine->mutex);
+    uint32_t ending = collect_ending(engine);
+    bool closing = engine->closing;
+    af_mutex_unlock(engine->mutex);
+    for (uint32_t i = 0; i < ending; i++) {
+        af_engine_end(engine, engine->ending[i], NULL, 0, AF_FINISH_CANCEL, NULL);
+    }
+    if (closing) return false;
+    af_mutex_lock(engine->mutex);
+    admit_waiting(engine);
+    af_mutex_unlock(engine->mutex);
+    prepare_admitted(engine);
+    return true;
+}
+
+static void run_engine(void *user) {
+    af_engine *engine = user;
+    while (prepare_step(engine)) af_step_run(engine);
+}
+
+/* ---- Open and close ---- */
+
+static int allocate(af_engine *engine, const af_engine_options *options, af_error *error) {
+    size_t jobs = (size_t)options->parallel + options->queue;
+    engine->running = calloc(options->parallel, sizeof(af_job *));
+    engine->ending = calloc(jobs, sizeof(af_job *));
+    engine->live = calloc(jobs, sizeof(af_job *));
+    engine->mutex = af_mutex_open();
+    engine->changed = af_cond_open();
+    if (!engine->running || !engine->ending || !engine->live || !engine->mutex || !engine->changed) {
+        return af_fail_memory(error, jobs * 2 * sizeof(af_job *), "the engine's queue");
+    }
+    uint32_t step = af_step_max_tokens(options), pages[AF_PLAN_GROUPS];
+    int rc = af_step_open(step, af_step_max_rows(options), options->parallel, &engine->step, error);
+    if (rc < 0) return rc;
+    af_kv_sizes(engine->plan, options->ctx, options->parallel, step, pages);
+    return af_kv_open(engine->plan, pages, options->ctx, options->parallel, &engine->kv, error);
+}
+
+/* All but the backend. */
+static void release(af_engine *engine) {
+    af_kv_close(engine->kv);
+    af_step_close(&engine->step);
+    af_cond_close(engine->changed);
+    af_mutex_close(engine->mutex);
+    free(engine->live);
+    free(engine->ending);
+    free(engine->running);
+    free(engine);
+}
+
+int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *options, af_engine **out,
+                        af_error *error) {
+    assert(options->ctx > 0 && options->parallel > 0 && options->prefill_chunk > 0);
+    af_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return af_fail_memory(error, sizeof *engine, "an engine");
+    engine->plan = parts->plan;
+    engine->tokenizer = parts->tokenizer;
+    engine->backend = parts->backend;
+    engine->ctx_from_memory = parts->ctx_from_memory;
+    engine->ctx = options->ctx;
+    engine->parallel = options->parallel;
+    engine->queue = options->queue;
+    engine->prefill_chunk = options->prefill_chunk;
+    engine->trace_chunks = af_env_flag("AIRFRAME_TRACE_PREFILL_CHUNKS");
+    parts->backend->ops->describe(parts->backend, engine->device, sizeof engine->device);
+    int rc = allocate(engine, options, error);
+    if (rc == 0) rc = af_thread_start(&engine->thread, "airframe", run_engine, engine, error);
+    if (rc < 0) {
+        release(engine);
+        return rc;
+    }
+    *out = engine;
+    return AF_OK;
+}
+
+static int open_backend(const af_plan *plan, const af_engine_options *options, af_backend **out, af_error *error) {
+    af_backend_options backend = {.threads = options->threads,
+                                  .exact = options->exact,
+                                  .kv = options->kv,
+                                  .max_tokens = af_step_max_tokens(options),
+                                  .max_rows = af_step_max_rows(options),
+                                  .progress = options->progress,
+                                  .progress_user = options->progress_user};
+    af_kv_sizes(plan, options->ctx, options->parallel, backend.max_tokens, backend.pages);
+    return af_backend_open(options->device ? options->device : "auto", plan, &backend, out, error);
+}
+
+static int find_parts(const af_model *model, af_engine_parts *parts, af_error *error) {
+    parts->plan = af_model_plan_of(model);
+    parts->tokenizer = af_model_tokenizer(model);
+    if (!parts->plan) {
+        af_model_info info;
+        af_model_get_info(model, &info);
+        return af_fail(error, AF_EUNSUPPORTED, "%s: %s", info.path,
+                       info.why_not[0] ? info.why_not : "was opened without its plan");
+    }
+    return parts->tokenizer ? AF_OK : af_model_explain_text(model, error);
+}
+
+int af_engine_open(const af_model *model, const af_engine_options *asked, af_engine **out, af_error *error) {
+    af_engine_options options = asked ? *asked : af_engine_options_default();
+    af_engine_parts parts = {0};
+    int rc = find_parts(model, &parts, error);
+    if (rc == 0) rc = af_settle_options(parts.plan, &options, &parts.ctx_from_memory, error);
+    if (rc == 0) rc = open_backend(parts.plan, &options, &parts.backend, error);
+    if (rc < 0) return rc;
+    rc = af_engine_open_with(&parts, &options, out, error);
+    if (rc < 0) parts.backend->ops->close(parts.backend);
+    return rc;
+}
+
+void af_engine_close(af_engine *engine) {
+    if (!engine) return;
+    af_mutex_lock(engine->mutex);
+    engine->closing = true;
+    af_cond_signal(engine->changed);
+    af_mutex_unlock(engine->mutex);
+    af_thread_join(engine->thread);
+    assert(engine->live_count == 0);
+    engine->backend->ops->close(engine->backend);
+    release(engine);
+}

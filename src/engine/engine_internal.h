@@ -1,0 +1,137 @@
+/* engine_internal.h - the engine's parts, for the files that make it up and for tests with a backend of their own.
+ *
+ *     job.c       one request: checked, copied; its text, events' content, and when it is over
+ *     step.c      one step: which tokens run, and what becomes of the rows that come back
+ *     engine.c    the thread, the queue, open and close
+ *     settings.c  defaults and sizes
+ *
+ * A job's states:
+ *
+ *     waiting --admitted--> prefill --last prompt token ran--> decode --stop, length--> over
+ *        |                     |                                 |
+ *        +---------------------+---------- cancel, error --------+--------------------> over
+ *
+ * Invariants
+ *   1. `live` holds every job that is not over, in order of submission; a job leaves it before its last event.
+ *   2. The mutex guards live, its count, closing, the totals and each job's `admitted`. Everything else of a job
+ * belongs to the engine's thread once it was submitted. No callback runs with the mutex held.
+ *   3. A job in `running` has a KV sequence; the pools are sized so that every running job can reach the context's end.
+ *   4. Positions 0 .. done-1 of a job are in the cache. The token chosen last is not: it runs at position `done`.
+ */
+#ifndef AF_ENGINE_INTERNAL_H
+#define AF_ENGINE_INTERNAL_H
+
+#include "base/os.h"
+#include "engine/kv.h"
+#include "engine/sampler.h"
+#include "engine/stops.h"
+#include "text/tokenizer.h"
+
+#include <stdatomic.h>
+
+typedef struct af_job {
+    uint64_t id;
+    af_event_fn on_event;
+    af_logits_fn on_logits;
+    void *user;
+    int32_t *prompt; /* (prompt_count) */
+    uint8_t *want;   /* (prompt_count), or NULL */
+    uint32_t prompt_count;
+    uint32_t prompt_end; /* how much of the prompt must run */
+    uint32_t limit;      /* tokens to choose at the most; 0: none */
+    bool ignore_eos;
+    bool admitted;
+    atomic_bool cancelled;
+
+    af_kv_seq *seq;
+    uint32_t done; /* positions in the cache */
+    int32_t last;  /* the token chosen last */
+    uint32_t completion;
+    af_sampler *sampler;
+    af_detok detok;
+    af_stops stops;
+    af_buf text; /* made, not yet shown */
+
+    uint32_t step_count; /* of its tokens in the step that runs now */
+} af_job;
+
+/* Checks and copies. `ctx` and `vocabulary` are the engine's. On failure nothing stays allocated. */
+int af_job_open(const af_request *request, uint32_t ctx, uint32_t vocabulary, const af_tokenizer *tokenizer,
+                af_job **out, af_error *error);
+void af_job_close(af_job *job);
+bool af_job_in_prompt(const af_job *job);
+bool af_job_wants(const af_job *job, uint32_t position);
+/* True if a token is chosen after the one at `position`. */
+bool af_job_chooses_at(const af_job *job, uint32_t position);
+/* Takes a chosen token: counts it, makes its text, and says whether the job is over. AF_ENOMEM when text cannot grow.
+ */
+int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error);
+/* Calls on_event with what may be shown; all there is when the job is over. */
+void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish finish, const af_error *error);
+
+/* A row the backend gives: the logits after a job's token. */
+typedef struct af_step_row {
+    af_job *job;
+    uint32_t position;
+} af_step_row;
+
+/* The batch being built, and what its rows are for. Arrays are as long as a step may get. */
+typedef struct af_step {
+    uint32_t max_tokens, max_rows, max_jobs;
+    af_batch_token *tokens;
+    af_batch_seq *seqs;
+    af_job **jobs; /* of each seq */
+    af_step_row *rows;
+    uint32_t token_count, job_count, row_count;
+    uint32_t prompt_tokens; /* of token_count */
+} af_step;
+
+struct af_engine {
+    const af_plan *plan;
+    const af_tokenizer *tokenizer;
+    af_backend *backend;
+    af_kv *kv;
+    uint32_t ctx, parallel, queue, prefill_chunk;
+    bool ctx_from_memory, trace_chunks;
+    char device[128];
+
+    af_job **running; /* (parallel), in order of admission */
+    uint32_t running_count;
+    af_job **ending; /* (parallel + queue) those to cancel now */
+    af_step step;
+
+    af_mutex *mutex;
+    af_cond *changed;
+    af_job **live; /* (parallel + queue) */
+    uint32_t live_count, admitted_count;
+    uint64_t next_id, prompt_tokens, generated_tokens;
+    bool closing;
+    af_thread *thread;
+};
+
+/* What an engine is built of. `options` must be complete: ctx not 0. */
+typedef struct af_engine_parts {
+    const af_plan *plan;
+    const af_tokenizer *tokenizer;
+    af_backend *backend; /* the engine's from success on; on failure still the caller's */
+    bool ctx_from_memory;
+} af_engine_parts;
+
+int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *options, af_engine **out,
+                        af_error *error);
+
+/* Ends a job: gives back what it holds, sends its last event, frees it. */
+void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id_count, af_finish finish,
+                   const af_error *error);
+
+int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_step *out, af_error *error);
+void af_step_close(af_step *step);
+/* Runs one batch for the running jobs. A backend's error ends the jobs that were in it. */
+void af_step_run(af_engine *engine);
+
+/* Checks the bounds of parallel, queue, prefill_chunk and ctx, and settles ctx. */
+int af_settle_options(const af_plan *plan, af_engine_options *options, bool *ctx_from_memory, af_error *error);
+uint32_t af_step_max_tokens(const af_engine_options *options);
+uint32_t af_step_max_rows(const af_engine_options *options);
+
+#endif

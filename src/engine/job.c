@@ -1,0 +1,169 @@
+/* job.c - one request from submission to its last event: what it may be, its text, when it is over.
+ *
+ * Everything it needs is allocated when it is submitted, by the thread that submits. The text buffer is given room for
+ * the longest stop string and a few pieces, so that it does not grow token by token.
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_ROOM 512 /* bytes beyond the longest stop string */
+
+/* ---- Checks ---- */
+
+static int check_ids(const af_request *r, uint32_t vocabulary, af_error *error) {
+    for (size_t i = 0; i < r->prompt_count; i++) {
+        if (r->prompt[i] >= 0 && (uint32_t)r->prompt[i] < vocabulary) continue;
+        return af_fail(error, AF_EINVAL, "prompt[%zu]: token %d is not in the vocabulary, ids are 0 to %u", i,
+                       (int)r->prompt[i], vocabulary - 1);
+    }
+    return AF_OK;
+}
+
+/* A prompt must leave room for a token, unless none is asked for. */
+static int check_length(const af_request *r, uint32_t ctx, af_error *error) {
+    size_t most = r->max_tokens == 0 ? ctx : ctx - 1;
+    if (r->prompt_count == 0) return af_fail(error, AF_EINVAL, "prompt: is empty, must hold a token");
+    if (r->prompt_count <= most) return AF_OK;
+    return af_fail(error, AF_ECONTEXT, "the prompt has %zu tokens, the context holds %u%s", r->prompt_count, ctx,
+                   r->prompt_count == ctx ? ", which leaves none for an answer" : "");
+}
+
+static int check_request(const af_request *r, uint32_t ctx, uint32_t vocabulary, af_error *error) {
+    if (!r->on_event) return af_fail(error, AF_EINVAL, "on_event: is missing");
+    if (r->want && !r->on_logits) return af_fail(error, AF_EINVAL, "on_logits: is missing, though logits are wanted");
+    if (r->max_tokens < -1) {
+        return af_fail(error, AF_EINVAL, "max_tokens: found %lld, must be at least -1", (long long)r->max_tokens);
+    }
+    int rc = af_sampling_check(&r->sampling, error);
+    if (rc == 0) rc = check_length(r, ctx, error);
+    if (rc == 0) rc = check_ids(r, vocabulary, error);
+    return rc;
+}
+
+/* ---- Open and close ---- */
+
+static void *copy_of(const void *p, size_t size) {
+    void *copy = malloc(size);
+    if (copy) memcpy(copy, p, size);
+    return copy;
+}
+
+static int copy_prompt(af_job *job, const af_request *r, af_error *error) {
+    size_t size = r->prompt_count * sizeof *r->prompt;
+    job->prompt = copy_of(r->prompt, size);
+    if (r->want) job->want = copy_of(r->want, r->prompt_count);
+    if (job->prompt && (job->want || !r->want)) return AF_OK;
+    return af_fail_memory(error, size, "a prompt");
+}
+
+/* Without an answer to come, the prompt runs only as far as logits are wanted. */
+static uint32_t end_of_prompt(const af_job *job) {
+    uint32_t end = job->prompt_count;
+    if (job->limit > 0) return end;
+    while (end > 0 && !af_job_wants(job, end - 1)) end--;
+    return end;
+}
+
+static int reserve_text(af_job *job, af_error *error) {
+    size_t room = TEXT_ROOM;
+    for (size_t i = 0; i < job->stops.count; i++) {
+        if (job->stops.stops[i].length + TEXT_ROOM > room) room = job->stops.stops[i].length + TEXT_ROOM;
+    }
+    return af_buf_reserve(&job->text, room) ? AF_OK : af_fail_memory(error, room, "a request's text");
+}
+
+/* A window that no request can outgrow is the whole text, which needs no ring. */
+static int open_sampler(af_job *job, af_sampling sampling, uint32_t ctx, uint32_t vocabulary, af_error *error) {
+    if (sampling.repeat_last_n > 0 && (uint32_t)sampling.repeat_last_n >= ctx) sampling.repeat_last_n = -1;
+    return af_sampler_open(&sampling, vocabulary, &job->sampler, error);
+}
+
+int af_job_open(const af_request *r, uint32_t ctx, uint32_t vocabulary, const af_tokenizer *tokenizer, af_job **out,
+                af_error *error) {
+    int rc = check_request(r, ctx, vocabulary, error);
+    if (rc < 0) return rc;
+    af_job *job = calloc(1, sizeof *job);
+    if (!job) return af_fail_memory(error, sizeof *job, "a request");
+    uint32_t room = ctx - (uint32_t)r->prompt_count;
+    job->on_event = r->on_event;
+    job->on_logits = r->on_logits;
+    job->user = r->user;
+    job->ignore_eos = r->ignore_eos;
+    job->prompt_count = (uint32_t)r->prompt_count;
+    job->limit = r->max_tokens < 0 || r->max_tokens > room ? room : (uint32_t)r->max_tokens;
+    af_detok_start(&job->detok, tokenizer);
+    rc = copy_prompt(job, r, error);
+    if (rc == 0) rc = af_stops_open(r->stops, r->stop_count, &job->stops, error);
+    if (rc == 0) rc = open_sampler(job, r->sampling, ctx, vocabulary, error);
+    if (rc == 0) rc = reserve_text(job, error);
+    if (rc < 0) {
+        af_job_close(job);
+        return rc;
+    }
+    job->prompt_end = end_of_prompt(job);
+    *out = job;
+    return AF_OK;
+}
+
+void af_job_close(af_job *job) {
+    if (!job) return;
+    af_buf_clear(&job->text);
+    af_sampler_close(job->sampler);
+    af_stops_close(&job->stops);
+    free(job->want);
+    free(job->prompt);
+    free(job);
+}
+
+/* ---- While it runs ---- */
+
+bool af_job_in_prompt(const af_job *job) {
+    return job->done < job->prompt_end;
+}
+
+bool af_job_wants(const af_job *job, uint32_t position) {
+    return job->want && position < job->prompt_count && job->want[position];
+}
+
+bool af_job_chooses_at(const af_job *job, uint32_t position) {
+    return job->limit > 0 && position + 1 >= job->prompt_count;
+}
+
+/* An end token says nothing. The last token of all also gives out what never became a character. */
+static bool make_text(af_job *job, int32_t id, bool end, bool last) {
+    if (!end && !af_detok_push(&job->detok, id, &job->text)) return false;
+    return !last || af_detok_finish(&job->detok, &job->text);
+}
+
+int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error) {
+    bool end = !job->ignore_eos && af_tokenizer_is_end(job->detok.tok, id);
+    size_t watched = job->text.len;
+    job->last = id;
+    job->completion++;
+    af_sampler_accept(job->sampler, id);
+    bool full = job->completion == job->limit;
+    if (!make_text(job, id, end, end || full)) return af_fail_memory(error, job->text.len, "a request's text");
+    bool stopped = af_stops_scan(&job->stops, &job->text, watched);
+    *finish = end || stopped ? AF_FINISH_STOP : full ? AF_FINISH_LENGTH : AF_FINISH_NONE;
+    return AF_OK;
+}
+
+void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish finish, const af_error *error) {
+    size_t shown = job->text.len - (finish == AF_FINISH_NONE ? af_stops_held(&job->stops) : 0);
+    bool served = finish == AF_FINISH_STOP || finish == AF_FINISH_LENGTH;
+    bool whole_prompt = served || job->done > job->prompt_count;
+    af_event event = {.request = job->id,
+                      .text = job->text.p,
+                      .length = shown,
+                      .ids = ids,
+                      .id_count = id_count,
+                      .finish = finish,
+                      .error = error,
+                      .prompt_tokens = whole_prompt ? job->prompt_count : job->done,
+                      .completion_tokens = job->completion};
+    job->on_event(job->user, &event);
+    job->text.len -= shown;
+    memmove(job->text.p, job->text.p + shown, job->text.len);
+}

@@ -1,0 +1,226 @@
+/* step.c - one step of all running requests: a token for each that decodes, and a share of the prompt budget for each
+ * whose prompt is not through yet.
+ *
+ * The budget is prefill_chunk tokens, and a quarter of that while somebody decodes: a step's time is the time between
+ * two tokens of those who do. Requests in their prompt share it evenly; what a short prompt leaves goes to the others,
+ * so that a short one is never behind a long one. Where logits of many prompt tokens are wanted, a share is cut so that
+ * the rows fit. All of this is allowed by promise 1: no cut changes a logit.
+ *
+ * The greedy choice is left to the device; other rows come back as logits, and the sampler chooses here.
+ */
+#include "engine/engine_internal.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define DECODE_DIVISOR 4 /* of the prompt budget, while somebody decodes */
+#define LEAST_BUDGET   32u
+
+int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_step *out, af_error *error) {
+    *out = (af_step){.max_tokens = max_tokens, .max_rows = max_rows, .max_jobs = max_jobs};
+    out->tokens = calloc(max_tokens, sizeof *out->tokens);
+    out->rows = calloc(max_rows, sizeof *out->rows);
+    out->seqs = calloc(max_jobs, sizeof *out->seqs);
+    out->jobs = calloc(max_jobs, sizeof *out->jobs);
+    if (out->tokens && out->rows && out->seqs && out->jobs) return AF_OK;
+    af_step_close(out);
+    return af_fail_memory(error, max_tokens * sizeof *out->tokens, "the engine's batch");
+}
+
+void af_step_close(af_step *step) {
+    free(step->tokens);
+    free(step->rows);
+    free(step->seqs);
+    free(step->jobs);
+    *step = (af_step){0};
+}
+
+/* ---- The batch ---- */
+
+static af_choose choice_at(const af_job *job, uint32_t position) {
+    if (af_job_wants(job, position)) return AF_CHOOSE_LOGITS;
+    if (!af_job_chooses_at(job, position)) return AF_CHOOSE_NONE;
+    return af_sampler_is_greedy(job->sampler) ? AF_CHOOSE_GREEDY : AF_CHOOSE_LOGITS;
+}
+
+static void add_token(af_step *step, af_job *job, uint32_t position) {
+    af_choose choose = choice_at(job, position);
+    int32_t id = position < job->prompt_count ? job->prompt[position] : job->last;
+    assert(step->token_count < step->max_tokens);
+    step->tokens[step->token_count++] =
+        (af_batch_token){.id = id, .seq = step->job_count, .position = position, .choose = choose};
+    if (choose == AF_CHOOSE_NONE) return;
+    assert(step->row_count < step->max_rows);
+    step->rows[step->row_count++] = (af_step_row){job, position};
+}
+
+static void add_job(af_engine *engine, af_job *job, uint32_t count) {
+    af_step *step = &engine->step;
+    bool reserved = af_kv_reserve(engine->kv, job->seq, job->done, job->done + count);
+    assert(reserved); /* invariant 3 */
+    (void)reserved;
+    if (af_job_in_prompt(job)) step->prompt_tokens += count;
+    for (uint32_t i = 0; i < count; i++) add_token(step, job, job->done + i);
+    job->step_count = count;
+    af_kv_view(job->seq, &step->seqs[step->job_count]);
+    step->jobs[step->job_count++] = job;
+}
+
+static uint32_t add_decodes(af_engine *engine) {
+    for (uint32_t i = 0; i < engine->running_count; i++) {
+        af_job *job = engine->running[i];
+        if (!af_job_in_prompt(job)) add_job(engine, job, 1);
+    }
+    return engine->step.job_count;
+}
+
+/* The level up to which every prompt is filled so that the budget is used: sum of min(left, level) <= budget. */
+static uint32_t fair_level(const af_engine *engine, uint32_t budget) {
+    for (uint32_t level = 0;;) {
+        uint32_t filled = 0, unfilled = 0;
+        for (uint32_t i = 0; i < engine->running_count; i++) {
+            const af_job *job = engine->running[i];
+            uint32_t left = af_job_in_prompt(job) ? job->prompt_end - job->done : 0;
+            if (left <= level) {
+                filled += left;
+            } else {
+                unfilled++;
+            }
+        }
+        uint32_t next = unfilled > 0 ? (budget - filled) / unfilled : level;
+        if (next <= level) return level;
+        level = next;
+    }
+}
+
+/* How many of `count` tokens from job->done on fit into `rows` rows. */
+static uint32_t cut_to_rows(const af_job *job, uint32_t count, uint32_t rows) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (choice_at(job, job->done + i) != AF_CHOOSE_NONE && rows-- == 0) return i;
+    }
+    return count;
+}
+
+/* Shares rounded down leave a few tokens over: they go to those who came first. Each job further back keeps a row. */
+static void add_prompts(af_engine *engine, uint32_t budget) {
+    af_step *step = &engine->step;
+    uint32_t level = fair_level(engine, budget);
+    uint32_t behind = engine->running_count - step->job_count;
+    for (uint32_t i = 0; i < engine->running_count && behind > 0; i++) {
+        af_job *job = engine->running[i];
+        if (!af_job_in_prompt(job)) continue;
+        behind--;
+        uint32_t share = level + (budget > level * (behind + 1) ? (budget - level * (behind + 1)) : 0);
+        uint32_t left = job->prompt_end - job->done;
+        uint32_t count = left < share ? left : share;
+        count = cut_to_rows(job, count, step->max_rows - step->row_count - behind);
+        if (count == 0) continue;
+        add_job(engine, job, count);
+        budget -= count;
+    }
+}
+
+static void build_batch(af_engine *engine) {
+    af_step *step = &engine->step;
+    step->token_count = step->job_count = step->row_count = step->prompt_tokens = 0;
+    for (uint32_t i = 0; i < engine->running_count; i++) engine->running[i]->step_count = 0;
+    uint32_t budget = engine->prefill_chunk;
+    if (add_decodes(engine) > 0 && budget > LEAST_BUDGET) {
+        budget = budget / DECODE_DIVISOR > LEAST_BUDGET ? budget / DECODE_DIVISOR : LEAST_BUDGET;
+    }
+    add_prompts(engine, budget);
+}
+
+/* ---- What comes back ---- */
+
+static void take_choice(af_engine *engine, af_job *job, int32_t id) {
+    af_error error;
+    af_finish finish = AF_FINISH_NONE;
+    if (af_job_push(job, id, &finish, &error) < 0) {
+        af_engine_end(engine, job, &id, 1, AF_FINISH_ERROR, &error);
+    } else if (finish != AF_FINISH_NONE) {
+        af_engine_end(engine, job, &id, 1, finish, NULL);
+    } else {
+        af_job_emit(job, &id, 1, AF_FINISH_NONE, NULL);
+    }
+}
+
+/* A job that was cancelled meanwhile hears no more until its last event. */
+static void take_row(af_engine *engine, const af_step_row *row, int32_t id, const float *logits) {
+    af_job *job = row->job;
+    if (atomic_load(&job->cancelled)) return;
+    if (af_job_wants(job, row->position)) {
+        job->on_logits(job->user, row->position, logits, engine->plan->vocabulary);
+    }
+    if (!af_job_chooses_at(job, row->position)) return;
+    take_choice(engine, job, logits ? af_sampler_choose(job->sampler, logits) : id);
+}
+
+/* A choice comes with a job's last row of the step, so that no row is left of a job that ends here. */
+static void take_result(af_engine *engine, const af_result *result) {
+    af_step *step = &engine->step;
+    assert(result->row_count == step->row_count);
+    uint32_t generated = 0;
+    for (uint32_t i = 0; i < step->job_count; i++) step->jobs[i]->done += step->jobs[i]->step_count;
+    for (uint32_t i = 0; i < step->row_count; i++) {
+        generated += af_job_chooses_at(step->rows[i].job, step->rows[i].position);
+    }
+    af_mutex_lock(engine->mutex);
+    engine->prompt_tokens += step->prompt_tokens;
+    engine->generated_tokens += generated;
+    af_mutex_unlock(engine->mutex);
+    for (uint32_t i = 0; i < step->row_count; i++) {
+        take_row(engine, &step->rows[i], result->ids[i], result->logits[i]);
+    }
+}
+
+static void trace_chunks(const af_step *step, uint64_t nanoseconds) {
+    for (uint32_t i = 0; i < step->job_count; i++) {
+        const af_job *job = step->jobs[i];
+        if (!af_job_in_prompt(job)) continue;
+        double ms = (double)nanoseconds / 1e6;
+        af_trace("prefill chunk: request %llu, %u tokens from %u of %u, %.2f ms, %.1f tokens/s",
+                 (unsigned long long)job->id, job->step_count, job->done, job->prompt_count, ms,
+                 ms > 0 ? (double)job->step_count * 1e3 / ms : 0.0);
+    }
+}
+
+/* A job without an answer to come is over when its prompt is. */
+static void end_finished_prompts(af_engine *engine) {
+    for (uint32_t i = engine->running_count; i-- > 0;) {
+        af_job *job = engine->running[i];
+        if (job->limit > 0 || af_job_in_prompt(job) || atomic_load(&job->cancelled)) continue;
+        af_engine_end(engine, job, NULL, 0, AF_FINISH_LENGTH, NULL);
+    }
+}
+
+static void fail_batch(af_engine *engine, const af_error *error) {
+    for (uint32_t i = 0; i < engine->step.job_count; i++) {
+        af_engine_end(engine, engine->step.jobs[i], NULL, 0, AF_FINISH_ERROR, error);
+    }
+}
+
+void af_step_run(af_engine *engine) {
+    af_error error = {0};
+    af_result result = {0};
+    af_ticket ticket = 0;
+    end_finished_prompts(engine); /* those that need nothing run */
+    build_batch(engine);
+    af_step *step = &engine->step;
+    if (step->token_count == 0) return;
+    af_batch batch = {
+        .tokens = step->tokens, .token_count = step->token_count, .seqs = step->seqs, .seq_count = step->job_count};
+    af_backend *backend = engine->backend;
+    uint64_t start = af_os_nanoseconds();
+    int rc = backend->ops->submit(backend, &batch, &ticket, &error);
+    if (rc == 0) rc = backend->ops->collect(backend, ticket, &result, &error);
+    if (rc < 0) {
+        fail_batch(engine, &error);
+        return;
+    }
+    if (engine->trace_chunks) trace_chunks(step, af_os_nanoseconds() - start);
+    take_result(engine, &result);
+    end_finished_prompts(engine);
+}

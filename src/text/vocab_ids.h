@@ -1,0 +1,10 @@
+/* vocab_ids.h - what a file's keys and well-known names say of single tokens. Internal to the vocabulary. */
+#ifndef AF_VOCAB_IDS_H
+#define AF_VOCAB_IDS_H
+
+#include "text/vocab.h"
+
+/* Fills bos, eos, unknown, the add_ flags and `ends`; marks mistyped end tokens as control. Types are read already. */
+int af_vocab_read_ids(af_vocab *v, const af_vocab_defaults *defaults, af_error *error);
+
+#endif

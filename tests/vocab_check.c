@@ -1,0 +1,196 @@
+/* vocab_check.c - holds a vocabulary against expected token ids.
+ *
+ *     vocab_check FILE.gguf VECTORS.json     each {"text", "ids", "ids_special"}; also decode(ids) == text
+ *     vocab_check FILE.gguf --prompts REAL.json   each of "cases": {"prompt", "tokens"}, with special tokens added
+ *     vocab_check FILE.gguf --time           seconds to open, then a line a text of growing size: linear or not
+ *
+ * Exit status 1 on a difference; a line for each. vocab_test.py unpacks the vocabularies and runs it.
+ */
+#include "base/os.h"
+#include "base/utf8.h"
+#include "text/tokenizer.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int differences;
+
+static void report(const char *what, const char *text, size_t n, const af_ids *found, const json_t *expected) {
+    differences++;
+    if (differences > 10) return;
+    printf("%s differs: %.*s\n  found   ", what, (int)(n < 80 ? n : 80), text);
+    for (size_t i = 0; i < found->len && i < 60; i++) printf(" %d", found->p[i]);
+    printf("\n  expected");
+    for (size_t i = 0; i < json_array_size(expected) && i < 60; i++) {
+        printf(" %d", (int)json_integer_value(json_array_get(expected, i)));
+    }
+    printf("\n");
+}
+
+static bool same(const af_ids *found, const json_t *expected) {
+    if (found->len != json_array_size(expected)) return false;
+    for (size_t i = 0; i < found->len; i++) {
+        if (found->p[i] != json_integer_value(json_array_get(expected, i))) return false;
+    }
+    return true;
+}
+
+static void check_ids(const af_tokenizer *tok, const json_t *text, const json_t *expected, unsigned flags,
+                      const char *what) {
+    const char *p = json_string_value(text);
+    const size_t n = json_string_length(text);
+    af_ids ids = {0};
+    af_error error = {0};
+    if (af_tokenizer_encode(tok, p, n, NULL, flags, &ids, &error)) {
+        differences++;
+        printf("%s: %s\n", what, error.text);
+    } else if (!same(&ids, expected)) {
+        report(what, p, n, &ids, expected);
+    }
+    af_ids_clear(&ids);
+}
+
+/* What encoding loses by design: "▁" is a space to a vocabulary that writes spaces with it, and a byte-level one leaves
+ * out the bytes it has no token for (Falcon has none for ESC). */
+static bool comes_back(const af_tokenizer *tok, const char *text, size_t n, bool spm) {
+    if (spm) return !strstr(text, "\xE2\x96\x81");
+    for (size_t i = 0; i < n; i++) {
+        if (af_tokenizer_id(tok, af_slice_of(text + i, 1)) < 0) return false;
+    }
+    return true;
+}
+
+static void check_return(const af_tokenizer *tok, const json_t *text, bool spm) {
+    const char *p = json_string_value(text);
+    const size_t n = json_string_length(text);
+    if (!comes_back(tok, p, n, spm)) return;
+    af_ids ids = {0};
+    af_buf back = {0};
+    af_tokenizer_encode(tok, p, n, NULL, 0, &ids, NULL);
+    af_tokenizer_decode(tok, ids.p, ids.len, &back, NULL);
+    if (back.len != n || memcmp(back.p ? back.p : "", p, n) != 0) {
+        differences++;
+        printf("does not come back: %.80s\n  as %.80s\n", p, back.p ? back.p : "");
+    }
+    af_ids_clear(&ids);
+    af_buf_clear(&back);
+}
+
+static json_t *load(const char *path) {
+    json_error_t error;
+    json_t *root = json_load_file(path, JSON_ALLOW_NUL, &error);
+    if (!root) fprintf(stderr, "%s:%d: %s\n", path, error.line, error.text);
+    return root;
+}
+
+static int check_vectors(const af_tokenizer *tok, const char *path, bool spm) {
+    json_t *root = load(path);
+    if (!root || json_array_size(root) == 0) return 2;
+    size_t i;
+    json_t *one;
+    json_array_foreach(root, i, one) {
+        const json_t *text = json_object_get(one, "text");
+        check_ids(tok, text, json_object_get(one, "ids"), 0, "ids");
+        check_ids(tok, text, json_object_get(one, "ids_special"), AF_ADD_SPECIAL | AF_PARSE_SPECIAL, "ids_special");
+        check_return(tok, text, spm);
+    }
+    printf("%zu texts, %d differences\n", json_array_size(root), differences);
+    json_decref(root);
+    return differences != 0;
+}
+
+static int check_prompts(const af_tokenizer *tok, const char *path) {
+    json_t *root = load(path);
+    json_t *cases = json_object_get(root, "cases");
+    if (json_array_size(cases) == 0) return 2;
+    size_t i;
+    json_t *one;
+    json_array_foreach(cases, i, one) {
+        check_ids(tok, json_object_get(one, "prompt"), json_object_get(one, "tokens"),
+                  AF_ADD_SPECIAL | AF_PARSE_SPECIAL, "prompt");
+    }
+    printf("%zu prompts, %d differences\n", json_array_size(cases), differences);
+    json_decref(root);
+    return differences != 0;
+}
+
+/* ---- Time ---- */
+
+static double seconds_to_encode(const af_tokenizer *tok, const af_buf *text, size_t *count) {
+    af_ids ids = {0};
+    const uint64_t from = af_os_nanoseconds();
+    if (af_tokenizer_encode(tok, text->p, text->len, NULL, 0, &ids, NULL)) abort();
+    const double seconds = (double)(af_os_nanoseconds() - from) * 1e-9;
+    *count = ids.len;
+    af_ids_clear(&ids);
+    return seconds;
+}
+
+/* Repeats `unit` to 100 KB and 1 MB: the second must take about ten times the first, and under `most` seconds. */
+static void time_text(const af_tokenizer *tok, const char *name, const char *unit, double most) {
+    const size_t sizes[2] = {100000, 1000000};
+    double took[2] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < 2; i++) {
+        af_buf text = {0};
+        while (text.len < sizes[i]) af_buf_text(&text, unit);
+        took[i] = seconds_to_encode(tok, &text, &count);
+        af_buf_clear(&text);
+    }
+    const bool slow = took[1] > most || took[1] > 40 * took[0];
+    differences += slow;
+    printf("  %-12s %8.2f ms, %8.2f ms, ratio %5.1f, %7zu tokens%s\n", name, took[0] * 1e3, took[1] * 1e3,
+           took[1] / took[0], count, slow ? "  SLOW" : "");
+}
+
+static int check_time(const af_tokenizer *tok) {
+    static const char *const texts[][2] = {
+        {"a", "a"},
+        {"space", " "},
+        {"newline", "\n"},
+        {"tab", "\t"},
+        {"bracket", "<"},
+        {"digit", "7"},
+        {"han", "\xE4\xB8\xAD"},
+        {"wide space", "\xE3\x80\x80"},
+        {"low line", "\xE2\x96\x81"},
+        {"emoji", "\xF0\x9F\x99\x82"},
+        {"accents", "e\xCC\x81"},
+        {"bad bytes", "\xFF"},
+        {"words", "The quick brown fox jumps over the lazy dog, 12345 times; isn't that odd?\n"},
+        {"scripts", "word \xD0\xB4\xD0\xB0 \xE4\xB8\xAD\xE6\x96\x87 \xD8\xB9\xD8\xB1 \xE0\xA4\xB9\xE0\xA4\xBF 3.14 "},
+        {"code", "    if (a[i] != b) {\n        return a->x + 0x1F; /* no */\n    }\n"},
+        {"spaces han", "                                \xE4\xB8\xAD"},
+    };
+    const char *most = getenv("VOCAB_CHECK_SECONDS");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        time_text(tok, texts[i][0], texts[i][1], most ? atof(most) : 1.0);
+    }
+    return differences != 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3)
+        return fprintf(stderr, "usage: vocab_check FILE.gguf VECTORS.json | --prompts REAL.json | --time\n"), 2;
+    af_error error = {0};
+    af_gguf *file = NULL;
+    af_tokenizer *tok = NULL;
+    if (af_gguf_open(argv[1], &file, &error)) return fprintf(stderr, "%s\n", error.text), 2;
+    const uint64_t from = af_os_nanoseconds();
+    if (af_tokenizer_open(file, &tok, &error)) return fprintf(stderr, "%s: %s\n", argv[1], error.text), 2;
+    printf("%s: opened in %.1f ms\n", argv[1], (double)(af_os_nanoseconds() - from) * 1e-6);
+    af_slice model = {0};
+    af_gguf_string(file, "tokenizer.ggml.model", &model);
+    int status;
+    if (strcmp(argv[2], "--time") == 0)
+        status = check_time(tok);
+    else if (strcmp(argv[2], "--prompts") == 0)
+        status = argc > 3 ? check_prompts(tok, argv[3]) : 2;
+    else
+        status = check_vectors(tok, argv[2], af_slice_is(model, "llama"));
+    af_tokenizer_close(tok);
+    af_gguf_close(file);
+    return status;
+}
