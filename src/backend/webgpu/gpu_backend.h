@@ -1,0 +1,118 @@
+/* gpu_backend.h - the compiled plan: what gpu_compile.c makes at load and gpu_run.c runs for every batch.
+ *
+ * A plan becomes a list of steps, each one dispatch: pipeline, bind group and parameters are fixed at load; what a batch
+ * changes is the number of tokens or rows, from which the grid follows. Buffers are made once:
+ *
+ *     weights   chunks of at most the adapter's binding limit; a matrix lies in one or, cut by rows, in several
+ *     small     norm weights and biases, each 256-byte aligned
+ *     values    one a value of the plan (k and v of a cache share one), tokens x width f32
+ *     acts      int8 activations of the operation at hand, and their scales
+ *     caches    k and v of each layer
+ *     batch     tokens, page tables, angles, rows: written by the host each step
+ */
+#ifndef AF_GPU_BACKEND_H
+#define AF_GPU_BACKEND_H
+
+#include "backend/backend.h"
+#include "backend/webgpu/gpu_kernel.h"
+#include "backend/webgpu/gpu_pack.h"
+
+#define AF_GPU_IN_FLIGHT 4 /* tickets that may be uncollected */
+#define AF_GPU_PARAMS (AF_GPU_IMMEDIATE_BYTES / 4)
+
+/* ---- Weights ---- */
+
+typedef struct af_gpu_segment { /* rows of a matrix in one chunk */
+    WGPUBuffer chunk;
+    uint64_t offset; /* bytes */
+    uint32_t row_begin, rows;
+} af_gpu_segment;
+
+typedef struct af_gpu_matrix {
+    const void *source; /* af_matrix.data, so that a tensor used twice is stored once */
+    const af_gpu_layout *layout;
+    uint32_t rows, cols;
+    af_gpu_segment *segments;
+    size_t segment_count;
+} af_gpu_matrix;
+
+typedef struct af_gpu_weights af_gpu_weights;
+int af_gpu_weights_open(af_gpu *gpu, bool exact, af_gpu_weights **out, af_error *error);
+void af_gpu_weights_close(af_gpu_weights *weights);
+/* Uploads a matrix unless it is there. */
+int af_gpu_weights_add(af_gpu_weights *weights, const af_matrix *w, const af_gpu_matrix **out, af_error *error);
+uint64_t af_gpu_weights_bytes(const af_gpu_weights *weights);
+
+/* ---- Steps ---- */
+
+typedef enum af_gpu_grid {
+    AF_GPU_GRID_ROWS,   /* x = count */
+    AF_GPU_GRID_HEADS,  /* x fixed, y = count */
+    AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, or the tiled one */
+    AF_GPU_GRID_FLOAT   /* float matrices in portions of tokens */
+} af_gpu_grid;
+
+#define AF_GPU_PORTIONS 4 /* kernels for 1, 2, 4 and 8 tokens at a time */
+
+typedef struct af_gpu_step {
+    const char *name; /* of the plan's operation */
+    af_gpu_grid grid;
+    const af_gpu_pipeline *pipelines[AF_GPU_PORTIONS + 1]; /* one, or by portion and then the tiled one */
+    WGPUBindGroup bind;
+    uint32_t params[AF_GPU_PARAMS];
+    uint32_t param_count;
+    int32_t count_at;    /* parameter that holds the number of tokens or rows; -1: none */
+    int32_t portion_at;  /* parameter that holds the first token of a portion; -1: none */
+    int32_t scaled_at;   /* parameter that holds scaled_by * tokens; -1: none */
+    uint32_t scaled_by;
+    uint32_t x;          /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
+    bool per_row;        /* counts wanted rows, not tokens */
+} af_gpu_step;
+
+typedef struct af_gpu_ticket {
+    af_ticket ticket; /* 0: free */
+    uint32_t row_count;
+    af_choose *choose;   /* (max_rows) */
+    WGPUBuffer readback; /* choices, then logits rows */
+    bool any_logits;
+} af_gpu_ticket;
+
+typedef struct af_gpu_backend {
+    af_backend base;
+    const af_plan *plan;
+    af_backend_options options;
+    af_gpu *gpu;
+    af_gpu_kernels *kernels;
+    af_gpu_weights *weights;
+    af_gpu_step *steps;
+    size_t step_count, step_capacity;
+
+    WGPUBuffer small;
+    uint64_t small_used, small_size;
+    WGPUBuffer *values; /* (plan->value_count); shared ones appear twice */
+    uint64_t *value_offsets;
+    WGPUBuffer normed, acts, act_scales, raw, logits, choices;
+    WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
+    WGPUBuffer batch, pages, turns, rows;
+    uint32_t raw_stride;   /* of the widest linear operation */
+    uint32_t table_pages;  /* entries of a group's page table for one sequence */
+    uint32_t turn_pairs;   /* of all ropes together, a token */
+    uint32_t max_seqs;
+    uint64_t kv_bytes;
+
+    /* host side of a batch */
+    uint32_t *host_batch, *host_pages, *host_rows;
+    float *host_turns;
+    af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
+    af_ticket last_ticket;
+    int32_t *result_ids;          /* (max_rows) */
+    const float **result_rows;    /* (max_rows) */
+    float *result_logits;         /* (max_rows, vocabulary), touched as used */
+    uint64_t result_bytes;
+} af_gpu_backend;
+
+int af_gpu_compile(af_gpu_backend *b, af_error *error);
+int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
+int af_gpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
+
+#endif

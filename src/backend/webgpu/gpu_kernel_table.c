@@ -1,0 +1,18 @@
+/* gpu_kernel_table.c - every kernel of this backend, a line each. A new one is a shader file and a line here. */
+#include "backend/webgpu/gpu_kernel_table.h"
+
+#define WRITES(binding) (1u << (binding))
+
+const af_gpu_kernel_row af_gpu_kernel_table[] = {
+    {"embed", {"batch.wgsl", "block.wgsl", "embed.wgsl"}, "embed", 5, WRITES(4)},
+    {"embed_float", {"batch.wgsl", "embed_float.wgsl"}, "embed_float", 4, WRITES(3)},
+    {"norm", {"norm.wgsl"}, "norm", 6, WRITES(3) | WRITES(4) | WRITES(5)},
+    {"linear_vec", {"block.wgsl", "linear_vec.wgsl"}, "linear_vec", 5, WRITES(4)},
+    {"linear_mat", {"block.wgsl", "linear_mat.wgsl"}, "linear_mat", 5, WRITES(4)},
+    {"linear_float", {"linear_float.wgsl"}, "linear_float", 3, WRITES(2)},
+    {"tail", {"tail.wgsl"}, "tail", 4, WRITES(3)},
+    {"rope_store", {"batch.wgsl", "cache.wgsl", "rope_store.wgsl"}, "rope_store", 8, WRITES(4) | WRITES(6) | WRITES(7)},
+    {"attend", {"batch.wgsl", "cache.wgsl", "attend.wgsl"}, "attend", 7, WRITES(6)},
+    {"argmax", {"argmax.wgsl"}, "argmax", 2, WRITES(1)},
+    {0},
+};

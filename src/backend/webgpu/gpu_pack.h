@@ -1,0 +1,43 @@
+/* gpu_pack.h - weights from a file's blocks to the layout that the shaders read (drawn in shaders/block.wgsl).
+ *
+ * Every quantized format becomes the same thing: 32 integers a block in one to three bit planes, and one or two f16 pairs.
+ * A layout row says which planes; the shaders know only the row's numbers, so a further format is one unpack function.
+ * Plain numbers (F32, F16, BF16) stay as they are, rows padded to four bytes.
+ */
+#ifndef AF_GPU_PACK_H
+#define AF_GPU_PACK_H
+
+#include "quant/quant.h"
+
+typedef enum af_gpu_kind { AF_GPU_F32, AF_GPU_F16, AF_GPU_BF16, AF_GPU_QUANTIZED } af_gpu_kind;
+typedef enum af_gpu_pairing { AF_GPU_PAIR_MIN, AF_GPU_PAIR_HALVES, AF_GPU_PAIR_BOTH } af_gpu_pairing;
+
+typedef struct af_gpu_block { /* 32 weights: scale * q + added, each half with its own */
+    int8_t q[32];             /* 0..63, or signed eight bits */
+    float scale[2], added[2];
+} af_gpu_block;
+
+typedef struct af_gpu_layout {
+    af_type type;
+    af_gpu_kind kind;
+    uint32_t high_bits; /* beyond four: 0, 1, 2, or 4 for signed bytes */
+    af_gpu_pairing pairing;
+    float offset;       /* with AF_GPU_PAIR_HALVES: added is -offset * scale */
+    /* Block `index` (32 columns) of a row. */
+    void (*unpack)(const void *row, uint32_t index, af_gpu_block *out);
+} af_gpu_layout;
+
+/* NULL if there is no shader for it (it is then widened to F16). */
+const af_gpu_layout *af_gpu_layout_of(af_type type);
+
+/* Bytes of a matrix's streams, for `rows` rows of `cols`; each stream's start is 16-byte aligned. */
+typedef struct af_gpu_streams {
+    uint64_t low, high, scale; /* offsets in bytes */
+    uint64_t bytes;            /* of all */
+} af_gpu_streams;
+af_gpu_streams af_gpu_streams_of(const af_gpu_layout *layout, uint32_t rows, uint32_t cols);
+
+/* Packs rows row_begin .. row_end - 1 of w into `out`, which holds the streams of exactly those rows. */
+void af_gpu_pack(const af_gpu_layout *layout, const af_matrix *w, uint32_t row_begin, uint32_t row_end, void *out);
+
+#endif

@@ -1,0 +1,187 @@
+/* gpu_weights.c - uploads matrices into chunks no larger than one binding, cut by rows where they do not fit.
+ *
+ * Rows are packed on the host into a staging area of a few MiB and written; nothing of a whole tensor is ever held twice.
+ */
+#include "backend/webgpu/gpu_backend.h"
+
+
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_BYTES (512ull << 20)  /* a chunk's size where the limit allows */
+#define STAGING_BYTES (8ull << 20)
+
+typedef struct chunk {
+    WGPUBuffer buffer;
+    uint64_t used, size;
+    struct chunk *next;
+} chunk;
+
+typedef struct stored {
+    af_gpu_matrix matrix;
+    struct stored *next;
+} stored;
+
+struct af_gpu_weights {
+    af_gpu *gpu;
+    bool exact;
+    chunk *chunks;
+    stored *matrices;
+    uint64_t bytes;
+};
+
+int af_gpu_weights_open(af_gpu *gpu, bool exact, af_gpu_weights **out, af_error *error) {
+    af_gpu_weights *w = calloc(1, sizeof *w);
+    if (!w) return af_fail_memory(error, sizeof *w, "GPU weights");
+    w->gpu = gpu;
+    w->exact = exact;
+    *out = w;
+    return AF_OK;
+}
+
+void af_gpu_weights_close(af_gpu_weights *w) {
+    if (!w) return;
+    while (w->chunks) {
+        chunk *c = w->chunks;
+        w->chunks = c->next;
+        af_gpu_buffer_free(w->gpu, c->buffer);
+        free(c);
+    }
+    while (w->matrices) {
+        stored *s = w->matrices;
+        w->matrices = s->next;
+        free(s->matrix.segments);
+        free(s);
+    }
+    free(w);
+}
+
+uint64_t af_gpu_weights_bytes(const af_gpu_weights *w) {
+    return w->bytes;
+}
+
+static uint64_t chunk_limit(const af_gpu_weights *w) {
+    uint64_t limit = w->gpu->binding_limit < w->gpu->info.buffer_bytes ? w->gpu->binding_limit : w->gpu->info.buffer_bytes;
+    return limit < CHUNK_BYTES ? limit : CHUNK_BYTES;
+}
+
+/* A chunk with room for `least` bytes. */
+static chunk *chunk_for(af_gpu_weights *w, uint64_t least, const char *name, af_error *error) {
+    if (w->chunks && w->chunks->size - w->chunks->used >= least) return w->chunks;
+    chunk *c = calloc(1, sizeof *c);
+    if (!c) {
+        af_fail_memory(error, sizeof *c, name);
+        return NULL;
+    }
+    c->size = chunk_limit(w);
+    c->buffer = af_gpu_buffer(w->gpu, c->size, AF_GPU_STORAGE, name, error);
+    if (!c->buffer) {
+        free(c);
+        return NULL;
+    }
+    c->next = w->chunks;
+    w->chunks = c;
+    return c;
+}
+
+/* The most rows whose streams fit into `room` bytes. */
+static uint32_t rows_that_fit(const af_gpu_layout *layout, uint32_t rows, uint32_t cols, uint64_t room) {
+    uint32_t low = 0, high = rows;
+    while (low < high) {
+        const uint32_t middle = high - (high - low) / 2;
+        if (af_gpu_streams_of(layout, middle, cols).bytes <= room)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Decodes rows to plain f32, for exact mode and formats without a shader. */
+static void widen(const af_matrix *w, uint32_t row_begin, uint32_t row_end, float *out) {
+    const size_t row_bytes = af_row_bytes(w->format, w->cols);
+    for (uint32_t r = row_begin; r < row_end; r++, out += w->cols)
+        w->format->decode((const unsigned char *)w->data + r * row_bytes, out, w->cols);
+}
+
+/* Streams of a segment lie one after another, so a portion of its rows is written stream by stream. */
+static void write_portion(af_gpu_weights *w, const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t first,
+                          uint32_t rows, const unsigned char *packed) {
+    const af_gpu_streams whole = af_gpu_streams_of(m->layout, s->rows, m->cols);
+    const af_gpu_streams before = af_gpu_streams_of(m->layout, first, m->cols);
+    const af_gpu_streams part = af_gpu_streams_of(m->layout, rows, m->cols);
+    const uint64_t low = part.high, high = part.scale - part.high, scale = part.bytes - part.scale;
+    const uint64_t high_before = before.scale - before.high, scale_before = before.bytes - before.scale;
+    af_gpu_write(w->gpu, s->chunk, s->offset + before.high, packed, low);
+    if (high) af_gpu_write(w->gpu, s->chunk, s->offset + whole.high + high_before, packed + part.high, high);
+    if (scale) af_gpu_write(w->gpu, s->chunk, s->offset + whole.scale + scale_before, packed + part.scale, scale);
+}
+
+/* Portions are whole multiples of 16 rows, so that their streams' sizes need no rounding. */
+static int upload(af_gpu_weights *w, const af_matrix *from, const af_gpu_matrix *m, const af_gpu_segment *s,
+                  af_error *error) {
+    uint32_t portion = rows_that_fit(m->layout, s->rows, m->cols, STAGING_BYTES);
+    portion = portion < 16 ? 16 : portion / 16 * 16;
+    const uint64_t bytes = af_gpu_streams_of(m->layout, portion, m->cols).bytes;
+    unsigned char *packed = malloc(bytes);
+    if (!packed) return af_fail_memory(error, bytes, from->name);
+    for (uint32_t first = 0; first < s->rows; first += portion) {
+        const uint32_t rows = s->rows - first < portion ? s->rows - first : portion;
+        const uint32_t begin = s->row_begin + first;
+        if (from->format->type == m->layout->type)
+            af_gpu_pack(m->layout, from, begin, begin + rows, packed);
+        else
+            widen(from, begin, begin + rows, (float *)packed);
+        write_portion(w, m, s, first, rows, packed);
+    }
+    free(packed);
+    return af_gpu_check(w->gpu, error);
+}
+
+static int place(af_gpu_weights *w, const af_matrix *from, af_gpu_matrix *m, af_error *error) {
+    const uint64_t one = af_gpu_streams_of(m->layout, 16, m->cols).bytes;
+    for (uint32_t row = 0; row < m->rows;) {
+        const uint64_t wanted = af_gpu_streams_of(m->layout, m->rows - row, m->cols).bytes;
+        chunk *c = chunk_for(w, one < wanted ? one : wanted, from->name, error);
+        if (!c) return AF_ENOMEM;
+        uint32_t rows = rows_that_fit(m->layout, m->rows - row, m->cols, c->size - c->used);
+        if (row + rows < m->rows) rows = rows / 16 * 16;
+        if (rows == 0)
+            return af_fail(error, AF_EUNSUPPORTED, "tensor %s: a row of %u columns does not fit a binding of %llu bytes",
+                           from->name, m->cols, (unsigned long long)w->gpu->binding_limit);
+        af_gpu_segment *grown = realloc(m->segments, (m->segment_count + 1) * sizeof *grown);
+        if (!grown) return af_fail_memory(error, sizeof *grown, from->name);
+        m->segments = grown;
+        af_gpu_segment *s = &grown[m->segment_count++];
+        *s = (af_gpu_segment){.chunk = c->buffer, .offset = c->used, .row_begin = row, .rows = rows};
+        const uint64_t bytes = af_gpu_streams_of(m->layout, rows, m->cols).bytes;
+        c->used += (bytes + 255) & ~255ull;
+        if (c->used > c->size) c->used = c->size;
+        w->bytes += bytes;
+        const int status = upload(w, from, m, s, error);
+        if (status != AF_OK) return status;
+        row += rows;
+    }
+    return AF_OK;
+}
+
+int af_gpu_weights_add(af_gpu_weights *w, const af_matrix *from, const af_gpu_matrix **out, af_error *error) {
+    for (const stored *s = w->matrices; s; s = s->next) {
+        if (s->matrix.source != from->data) continue;
+        *out = &s->matrix;
+        return AF_OK;
+    }
+    stored *s = calloc(1, sizeof *s);
+    if (!s) return af_fail_memory(error, sizeof *s, from->name);
+    const af_gpu_layout *native = af_gpu_layout_of(from->format->type);
+    const bool plain = native && native->kind != AF_GPU_QUANTIZED;
+    s->matrix = (af_gpu_matrix){.source = from->data,
+                                .layout = native && (plain || !w->exact) ? native : af_gpu_layout_of(AF_TYPE_F32),
+                                .rows = from->rows,
+                                .cols = from->cols};
+    s->next = w->matrices;
+    w->matrices = s;
+    *out = &s->matrix;
+    return place(w, from, &s->matrix, error);
+}

@@ -1,0 +1,84 @@
+// block.wgsl - a block of 32 quantized weights of one row, as gpu_pack.c lays it out, and its product with int8 activations.
+//
+// A matrix of R rows and C columns (B = C / 32 blocks a row) is three streams in one buffer:
+//   low    a vec4<u32> for each block: word i holds elements 8i .. 8i+3 in the low nibbles of its bytes, 8i+4 .. 8i+7 in
+//          the high ones. HIGH_BITS 4 (eight-bit weights): two vec4, word i holds elements 4i .. 4i+3 as signed bytes
+//   high   HIGH_BITS 1: a u32, byte j bit g is bit 4 of element 4g + j; 2: two u32, byte j bits 2g, 2g+1 of word h are
+//          bits 4 and 5 of element 16h + 4g + j
+//   scale  f16 pairs, one u32 a block: PAIR_MIN (scale, min) of the block; PAIR_HALVES (scale of its first 16 elements,
+//          of its last 16), values less OFFSET; PAIR_BOTH two u32: (scale, min) of each half
+// A weight is scale * q + min, or scale * (q - OFFSET).
+//
+// Activations: 8 words of int8 (elements in order), and a vec4: (d, d * sum of the first 16, d * sum of the last 16, 0).
+override HIGH_BITS: u32 = 0u;
+override PAIRING: u32 = 0u;
+override OFFSET: f32 = 0.0;
+const PAIR_MIN = 0u;
+const PAIR_HALVES = 1u;
+const PAIR_BOTH = 2u;
+
+struct Quants { a: vec4<u32>, b: vec4<u32> } // 32 weights as bytes, elements in order
+
+fn nibbles(low: vec4<u32>) -> Quants {
+    let even = low & vec4<u32>(0x0f0f0f0fu);
+    let odd = (low >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
+    return Quants(vec4<u32>(even.x, odd.x, even.y, odd.y), vec4<u32>(even.z, odd.z, even.w, odd.w));
+}
+
+fn with_one_bit(q: Quants, h: u32) -> Quants {
+    let m = vec4<u32>(0x01010101u);
+    let a = (vec4<u32>(h) >> vec4<u32>(0u, 1u, 2u, 3u)) & m;
+    let b = (vec4<u32>(h) >> vec4<u32>(4u, 5u, 6u, 7u)) & m;
+    return Quants(q.a | (a << vec4<u32>(4u)), q.b | (b << vec4<u32>(4u)));
+}
+
+fn with_two_bits(q: Quants, h: vec2<u32>) -> Quants {
+    let m = vec4<u32>(0x03030303u);
+    let s = vec4<u32>(0u, 2u, 4u, 6u);
+    return Quants(q.a | (((vec4<u32>(h.x) >> s) & m) << vec4<u32>(4u)), q.b | (((vec4<u32>(h.y) >> s) & m) << vec4<u32>(4u)));
+}
+
+// Where a matrix lies: offsets of its streams, low in vec4, the others in u32.
+struct Place { low: u32, high: u32, scale: u32 }
+
+fn load_quants(at: Place, block: u32) -> Quants {
+    if (HIGH_BITS == 4u) { return Quants(weights4[at.low + 2u * block], weights4[at.low + 2u * block + 1u]); }
+    let q = nibbles(weights4[at.low + block]);
+    if (HIGH_BITS == 1u) { return with_one_bit(q, weights1[at.high + block]); }
+    if (HIGH_BITS == 2u) {
+        return with_two_bits(q, vec2<u32>(weights1[at.high + 2u * block], weights1[at.high + 2u * block + 1u]));
+    }
+    return q;
+}
+
+// (scale, added) of the first and of the last 16 elements.
+fn load_scales(at: Place, block: u32) -> vec4<f32> {
+    if (PAIRING == PAIR_BOTH) {
+        let first = unpack2x16float(weights1[at.scale + 2u * block]);
+        return vec4<f32>(first, unpack2x16float(weights1[at.scale + 2u * block + 1u]));
+    }
+    let pair = unpack2x16float(weights1[at.scale + block]);
+    if (PAIRING == PAIR_HALVES) { return vec4<f32>(pair.x, -OFFSET * pair.x, pair.y, -OFFSET * pair.y); }
+    return vec4<f32>(pair, pair);
+}
+
+fn dot16(w: vec4<u32>, x: vec4<u32>) -> i32 {
+    return dot4I8Packed(w.x, x.x) + dot4I8Packed(w.y, x.y) + dot4I8Packed(w.z, x.z) + dot4I8Packed(w.w, x.w);
+}
+
+// The product of a block with a token's: xa, xb its int8 elements, s its scale and scaled sums.
+fn block_dot(q: Quants, c: vec4<f32>, xa: vec4<u32>, xb: vec4<u32>, s: vec4<f32>) -> f32 {
+    let first = dot16(q.a, xa);
+    let last = dot16(q.b, xb);
+    if (PAIRING == PAIR_MIN) { return c.x * s.x * f32(first + last) + c.y * (s.y + s.z); }
+    return s.x * (c.x * f32(first) + c.z * f32(last)) + c.y * s.y + c.w * s.z;
+}
+
+// Element j (0 .. 31) of a block as the weight it stands for.
+fn block_value(q: Quants, c: vec4<f32>, j: u32) -> f32 {
+    var word = q.a[(j / 4u) % 4u];
+    if (j >= 16u) { word = q.b[(j / 4u) % 4u]; }
+    var v = f32((word >> (8u * (j % 4u))) & 0xffu);
+    if (HIGH_BITS == 4u) { v = f32(extractBits(i32(word), 8u * (j % 4u), 8u)); }
+    return select(c.z * v + c.w, c.x * v + c.y, j < 16u);
+}

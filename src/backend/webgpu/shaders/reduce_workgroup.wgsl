@@ -1,0 +1,28 @@
+// reduce_workgroup.wgsl - sums and maxima over groups of LANES neighbouring threads, through workgroup memory.
+// Every thread of the workgroup must call them. `local` is the thread's index in its workgroup (at most 256 threads).
+override LANES: u32 = 32u;
+var<workgroup> lanes_cells: array<f32, 256>;
+
+fn lanes_sum(v: f32, local: u32) -> f32 {
+    lanes_cells[local] = v;
+    workgroupBarrier();
+    for (var step = LANES / 2u; step > 0u; step /= 2u) {
+        if (local % LANES < step) { lanes_cells[local] += lanes_cells[local + step]; }
+        workgroupBarrier();
+    }
+    let total = lanes_cells[local - local % LANES];
+    workgroupBarrier();
+    return total;
+}
+
+fn lanes_max(v: f32, local: u32) -> f32 {
+    lanes_cells[local] = v;
+    workgroupBarrier();
+    for (var step = LANES / 2u; step > 0u; step /= 2u) {
+        if (local % LANES < step) { lanes_cells[local] = max(lanes_cells[local], lanes_cells[local + step]); }
+        workgroupBarrier();
+    }
+    let top = lanes_cells[local - local % LANES];
+    workgroupBarrier();
+    return top;
+}

@@ -1,0 +1,102 @@
+// rope_store.wgsl - head norms, rotation of q and k, and k and v into the cache (plan.h, af_op_rope_store).
+//
+// One workgroup of 64 threads for each (head, token): first the query heads, then the key heads, then the value heads.
+// The angles come from a table (token, pair) that the host makes: GPU sines are not good enough at large positions.
+struct Params {
+    heads: u32, kv_heads: u32, k_dim: u32, v_dim: u32,
+    rotated: u32,   // elements
+    adjacent: u32,
+    angles: u32,    // where this rope's table begins, in pairs
+    group: u32,     // offset of the cache group's page table in a sequence's
+    norms: u32,     // bit 0: q is normed, bit 1: k
+    eps: f32,
+    v_first: u32,   // where v begins in kv
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> batch: array<Token>;
+@group(0) @binding(1) var<storage, read> pages: array<u32>;
+@group(0) @binding(2) var<storage, read> turns: array<vec2<f32>>; // (cos, sin) times the magnitude
+@group(0) @binding(3) var<storage, read> head_norms: array<f32>;  // of q (k_dim), then of k (k_dim)
+@group(0) @binding(4) var<storage, read_write> q: array<f32>;
+@group(0) @binding(5) var<storage, read> kv: array<f32>;          // k (tokens, kv_heads * k_dim); at v_first v (tokens, kv_heads * v_dim)
+@group(0) @binding(6) var<storage, read_write> k_cache: array<u32>;
+@group(0) @binding(7) var<storage, read_write> v_cache: array<u32>;
+
+const THREADS = 64u;
+var<workgroup> head_values: array<f32, 1024>;
+var<workgroup> partial: array<f32, 64>;
+
+fn workgroup_sum(v: f32, local: u32) -> f32 {
+    partial[local] = v;
+    workgroupBarrier();
+    for (var step = THREADS / 2u; step > 0u; step /= 2u) {
+        if (local < step) { partial[local] += partial[local + step]; }
+        workgroupBarrier();
+    }
+    let total = partial[0];
+    workgroupBarrier();
+    return total;
+}
+
+fn norm_head(weights: u32, local: u32) {
+    var squares = 0.0;
+    for (var i = local; i < p.k_dim; i += THREADS) { squares += head_values[i] * head_values[i]; }
+    let factor = inverseSqrt(workgroup_sum(squares, local) / f32(p.k_dim) + p.eps);
+    for (var i = local; i < p.k_dim; i += THREADS) { head_values[i] *= factor * head_norms[weights + i]; }
+    workgroupBarrier();
+}
+
+fn rotate_head(token: u32, local: u32) {
+    let pairs = p.rotated / 2u;
+    for (var i = local; i < pairs; i += THREADS) {
+        let first = select(i, 2u * i, p.adjacent == 1u);
+        let second = select(i + pairs, 2u * i + 1u, p.adjacent == 1u);
+        let turn = turns[p.angles + token * pairs + i];
+        let a = head_values[first];
+        let b = head_values[second];
+        head_values[first] = a * turn.x - b * turn.y;
+        head_values[second] = a * turn.y + b * turn.x;
+    }
+    workgroupBarrier();
+}
+
+fn load_head(base: u32, n: u32, local: u32, from_q: bool) {
+    for (var i = local; i < n; i += THREADS) {
+        if (from_q) { head_values[i] = q[base + i]; } else { head_values[i] = kv[base + i]; }
+    }
+    workgroupBarrier();
+}
+
+fn word_of(i: u32) -> u32 {
+    if (KV_F32 == 1u) { return bitcast<u32>(head_values[i]); }
+    return pack2x16float(vec2<f32>(head_values[2u * i], head_values[2u * i + 1u]));
+}
+
+@compute @workgroup_size(64)
+fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let token = group.y;
+    let t = batch[token];
+    let page = pages[t.pages + p.group + t.position / PAGE];
+    let slot = t.position % PAGE;
+    if (group.x < p.heads) {
+        let base = (token * p.heads + group.x) * p.k_dim;
+        load_head(base, p.k_dim, local, true);
+        if ((p.norms & 1u) == 1u) { norm_head(0u, local); }
+        rotate_head(token, local);
+        for (var i = local; i < p.k_dim; i += THREADS) { q[base + i] = head_values[i]; }
+    } else if (group.x < p.heads + p.kv_heads) {
+        let head = group.x - p.heads;
+        load_head((token * p.kv_heads + head) * p.k_dim, p.k_dim, local, false);
+        if ((p.norms & 2u) == 2u) { norm_head(p.k_dim, local); }
+        rotate_head(token, local);
+        let words = select(p.k_dim / 2u, p.k_dim, KV_F32 == 1u);
+        let row = cache_row(page, p.kv_heads, head, slot, words);
+        for (var i = local; i < words; i += THREADS) { k_cache[row + i] = word_of(i); }
+    } else {
+        let head = group.x - p.heads - p.kv_heads;
+        load_head(p.v_first + (token * p.kv_heads + head) * p.v_dim, p.v_dim, local, false);
+        let words = select(p.v_dim / 2u, p.v_dim, KV_F32 == 1u);
+        let row = cache_row(page, p.kv_heads, head, slot, words);
+        for (var i = local; i < words; i += THREADS) { v_cache[row + i] = word_of(i); }
+    }
+}
