@@ -5,9 +5,9 @@
  * line's end follows only on a terminal, so that a pipe gets the exact bytes.
  */
 #include "base/os.h"
+#include "cli/cli_job.h"
 #include "cli/commands.h"
 #include "cli/input.h"
-#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/session.h"
 

@@ -3,9 +3,9 @@
  * Nine significant digits carry an f32 whole, so that two runs can be compared bit for bit by their text. --neighbours
  * runs other sequences of random tokens at the same time, which must change nothing: a test aid for that promise.
  */
+#include "cli/cli_job.h"
 #include "cli/commands.h"
 #include "cli/input.h"
-#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/random_ids.h"
 #include "cli/session.h"

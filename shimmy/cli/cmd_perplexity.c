@@ -5,9 +5,9 @@
  * waits until the other has the same one. So no more rows are held than the engines hold anyway (a row of a 256 K
  * vocabulary is a megabyte, and there may be thousands).
  */
+#include "cli/cli_job.h"
 #include "cli/commands.h"
 #include "cli/input.h"
-#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
