@@ -131,7 +131,7 @@ static int run_logits(const shimmy_options *options, const af_ids *ids, const ui
 int shimmy_cmd_logits(const shimmy_options *options, af_error *error) {
     if (!options->tokens) return af_fail(error, SHIMMY_USAGE, "logits needs --tokens 1,2,3 or a file of ids");
     af_ids ids;
-    int status = shimmy_read_ids(options->tokens, &ids, error);
+    int status = shimmy_input_ids(options->tokens, &ids, error);
     if (status) return status;
     uint8_t *want = calloc(ids.len, 1);
     status =
