@@ -18,12 +18,6 @@
 
 #include "backend/cpu/acts.h"
 
-#if defined(__clang__)
-#define AF_UNROLL _Pragma("unroll")
-#else
-#define AF_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 typedef struct af_panel_job {
     const unsigned char *panel;
     const af_acts *acts;

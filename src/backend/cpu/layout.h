@@ -66,6 +66,12 @@ typedef enum af_panel_kind {
 /* Allocations from here on ask for huge pages: fewer TLB misses where weights stream through once a token. */
 #define AF_HUGE_BYTES ((size_t)4 << 20)
 
+#if defined(__clang__)
+#define AF_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define AF_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define AF_LAYOUT_INLINE static inline __attribute__((always_inline))
 
 AF_LAYOUT_INLINE uint32_t af_layout_blocks(af_layout l) { /* in a step */

@@ -9,12 +9,15 @@
 
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx2,fma,f16c")))
-#define KERNEL static TARGET
-#define INLINE static inline __attribute__((always_inline)) TARGET
-#define UNROLL AF_UNROLL
-#define LANES  8
-#define TILE   4
+#define TARGET                   __attribute__((target("avx2,fma,f16c")))
+#define KERNEL                   static TARGET
+#define TILE_KERNEL              static __attribute__((noinline)) TARGET
+#define INLINE                   static inline __attribute__((always_inline)) TARGET
+#define UNROLL                   AF_UNROLL
+#define LANES                    8
+#define TILE_SIZES(F, ...)       F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__)
+#define FLOAT_TILE_SIZES(F, ...) F(1, __VA_ARGS__) F(2, __VA_ARGS__)
+#define TOGETHER                 4
 
 typedef __m256 vf;
 typedef __m256i vi;
@@ -54,6 +57,12 @@ INLINE vf floats_of(float value) {
 
 INLINE vi ints_of(int32_t value) {
     return _mm256_set1_epi32(value);
+}
+
+INLINE vi ints_at(const int8_t *p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, sizeof four);
+    return _mm256_set1_epi32(four);
 }
 
 INLINE vi bytes_of(int8_t value) {
@@ -116,34 +125,35 @@ INLINE vi widen(vi pairs) {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-/* Codes of 8 bits: start counts on their offset of 128, so it is left out with it. */
+/* The sum over groups of code * q. Codes of 8 bits go without their offset, so what the sums started from goes too. */
 INLINE vi dot_bytes(const vi *codes, const int8_t *q, uint32_t groups) {
     vi sum = _mm256_setzero_si256();
     UNROLL
     for (uint32_t g = 0; g < groups; g++) {
-        int32_t four;
-        __builtin_memcpy(&four, q + 4 * g, sizeof four);
         vi weights = _mm256_xor_si256(codes[g], _mm256_set1_epi8(-128));
-        vi acts = _mm256_sign_epi8(_mm256_set1_epi32(four), weights);
+        vi acts = _mm256_sign_epi8(ints_at(q + 4 * g), weights);
         sum = _mm256_add_epi32(sum, widen(_mm256_maddubs_epi16(_mm256_abs_epi8(weights), acts)));
     }
     return sum;
 }
 
-/* start + the sum over `groups` groups of code * q, 4 columns each. */
-INLINE vi dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, vi start) {
-    if (bits == 8) return dot_bytes(codes, q, groups);
+INLINE vi dot_codes(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, vi sum) {
     uint32_t together = bits <= 4 ? 8 : bits == 5 ? 4 : 2;
     vi pairs = _mm256_setzero_si256();
     UNROLL
     for (uint32_t g = 0; g < groups; g++) {
-        int32_t four;
-        __builtin_memcpy(&four, q + 4 * g, sizeof four);
-        vi product = _mm256_maddubs_epi16(codes[g], _mm256_set1_epi32(four));
+        vi product = _mm256_maddubs_epi16(codes[g], ints_at(q + 4 * g));
         pairs = g % together ? _mm256_add_epi16(pairs, product) : product;
-        if ((g + 1) % together == 0 || g + 1 == groups) start = _mm256_add_epi32(start, widen(pairs));
+        if ((g + 1) % together == 0 || g + 1 == groups) sum = _mm256_add_epi32(sum, widen(pairs));
     }
-    return start;
+    return sum;
+}
+
+/* Adds to each token's sum code * q over `groups` groups of 4 columns. */
+INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, uint32_t tokens, vi *sums) {
+    UNROLL
+    for (uint32_t i = 0; i < tokens; i++, q += AF_BLOCK)
+        sums[i] = bits == 8 ? dot_bytes(codes, q, groups) : dot_codes(bits, codes, q, groups, sums[i]);
 }
 
 /* Stores 16 integers as bytes; returns their sum. */

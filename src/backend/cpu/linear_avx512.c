@@ -4,12 +4,15 @@
 
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")))
-#define KERNEL static TARGET
-#define INLINE static inline __attribute__((always_inline)) TARGET
-#define UNROLL AF_UNROLL
-#define LANES  16
-#define TILE   16
+#define TARGET                   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")))
+#define KERNEL                   static TARGET
+#define TILE_KERNEL              static __attribute__((noinline)) TARGET
+#define INLINE                   static inline __attribute__((always_inline)) TARGET
+#define UNROLL                   AF_UNROLL
+#define LANES                    16
+#define TILE_SIZES(F, ...)       F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__) F(8, __VA_ARGS__) F(16, __VA_ARGS__)
+#define FLOAT_TILE_SIZES(F, ...) F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__) F(8, __VA_ARGS__)
+#define TOGETHER                 4
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -49,6 +52,12 @@ INLINE vf floats_of(float value) {
 
 INLINE vi ints_of(int32_t value) {
     return _mm512_set1_epi32(value);
+}
+
+INLINE vi ints_at(const int8_t *p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, sizeof four);
+    return _mm512_set1_epi32(four);
 }
 
 INLINE vi bytes_of(int8_t value) {
@@ -104,16 +113,16 @@ INLINE uint32_t largest(vi a) {
     return _mm512_reduce_max_epu32(a);
 }
 
-/* start + the sum over `groups` groups of code * q, 4 columns each. */
-INLINE vi dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, vi start) {
+/* Adds to each token's sum code * q over `groups` groups of 4 columns. Group by group, so that chains of a few tokens
+ * fill the multiplier's latency. */
+INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, uint32_t tokens, vi *sums) {
     (void)bits;
     UNROLL
     for (uint32_t g = 0; g < groups; g++) {
-        int32_t four;
-        __builtin_memcpy(&four, q + 4 * g, sizeof four);
-        start = _mm512_dpbusd_epi32(start, codes[g], _mm512_set1_epi32(four));
+        UNROLL
+        for (uint32_t i = 0; i < tokens; i++)
+            sums[i] = _mm512_dpbusd_epi32(sums[i], codes[g], ints_at(q + i * AF_BLOCK + 4 * g));
     }
-    return start;
 }
 
 /* Stores 16 integers as bytes; returns their sum. */

@@ -2,8 +2,10 @@
  * first defines
  *
  *     LANES           rows in a vector: 16 or 8. A panel is done in 16 / LANES passes.
- *     TILE            the most tokens at a time: a power of two, at most AF_LANES
- *     KERNEL, INLINE  storage class, target attribute
+ *     TILE_SIZES      a list of the numbers of tokens done at once: 1, 2, 4, ... at most AF_LANES; and
+ *     FLOAT_TILE_SIZES  the same for float weights, which need two registers a token
+ *     TOGETHER        tokens of a tile whose integer dots are interleaved, a divisor of the larger sizes
+ *     KERNEL, TILE_KERNEL, INLINE  storage class and target attribute; TILE_KERNEL is never inlined
  *     vf, vi, v16     vectors of float, of anything integer, of uint16_t
  *     and the functions used below.
  *
@@ -79,23 +81,35 @@ INLINE lane_scales scales_of(af_layout l, const unsigned char *head, uint32_t bl
     return s;
 }
 
-INLINE vi start_of(af_layout l, const af_acts *a, size_t at, bool second_half) {
-    return l.offset ? ints_of(a->start[af_layout_start(l, second_half)][at]) : ints_of(0);
+/* The integer dots of `tokens` tokens with one half (or all) of a block. */
+INLINE void dots_of(af_layout l, bool second_half, const vi codes[8], const af_acts *a, size_t at, uint32_t tokens,
+                    vf *dots) {
+    vi sums[TOGETHER];
+    UNROLL
+    for (uint32_t i = 0; i < tokens; i++)
+        sums[i] = ints_of(l.offset ? a->start[af_layout_start(l, second_half)][at + i] : 0);
+    uint32_t first = second_half ? 4 : 0;
+    dot(l.bits, codes + first, a->q + at * AF_BLOCK + 4 * first, l.columns / 4, tokens, sums);
+    UNROLL
+    for (uint32_t i = 0; i < tokens; i++) dots[i] = to_float(sums[i]);
 }
 
-INLINE vf add_block(af_layout l, const vi codes[8], const lane_scales *s, const af_acts *a, size_t at, vf sum) {
-    const int8_t *q = a->q + at * AF_BLOCK;
-    if (l.columns == 32) {
-        vf t = mul(s->scale[0], to_float(dot(l.bits, codes, q, 8, start_of(l, a, at, false))));
-        sum = mul_add(t, floats_of(a->d[at]), sum);
-        return l.minimum ? mul_add(s->minimum[0], floats_of(a->sum[at]), sum) : sum;
+/* Adds what a block contributes for `tokens` <= TOGETHER tokens from entry `at`. */
+INLINE void add_block(af_layout l, const vi codes[8], const lane_scales *s, const af_acts *a, size_t at,
+                      uint32_t tokens, vf *sums) {
+    bool halves = l.columns == 16;
+    vf first[TOGETHER], second[TOGETHER];
+    dots_of(l, false, codes, a, at, tokens, first);
+    if (halves) dots_of(l, true, codes, a, at, tokens, second);
+    UNROLL
+    for (uint32_t i = 0; i < tokens; i++) {
+        vf t = mul(s->scale[0], first[i]);
+        if (halves) t = mul_add(s->scale[1], second[i], t);
+        sums[i] = mul_add(t, floats_of(a->d[at + i]), sums[i]);
+        if (!l.minimum) continue;
+        sums[i] = mul_add(s->minimum[0], floats_of((halves ? a->sum_first : a->sum)[at + i]), sums[i]);
+        if (halves) sums[i] = mul_add(s->minimum[1], floats_of(a->sum_second[at + i]), sums[i]);
     }
-    vf t = mul(s->scale[0], to_float(dot(l.bits, codes, q, 4, start_of(l, a, at, false))));
-    t = mul_add(s->scale[1], to_float(dot(l.bits, codes + 4, q + 16, 4, start_of(l, a, at, true))), t);
-    sum = mul_add(t, floats_of(a->d[at]), sum);
-    if (!l.minimum) return sum;
-    sum = mul_add(s->minimum[0], floats_of(a->sum_first[at]), sum);
-    return mul_add(s->minimum[1], floats_of(a->sum_second[at]), sum);
 }
 
 INLINE void store_rows(const af_panel_job *job, uint32_t token, uint32_t pass, vf sum) {
@@ -129,7 +143,8 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
             unpack(l, p, pass, codes);
             lane_scales s = scales_of(l, head, j, pass);
             UNROLL
-            for (uint32_t i = 0; i < T; i++) sums[i] = add_block(l, codes, &s, a, at + i, sums[i]);
+            for (uint32_t i = 0; i < T; i += TOGETHER)
+                add_block(l, codes, &s, a, at + i, T < TOGETHER ? T : TOGETHER, sums + i);
         }
     }
     UNROLL
@@ -138,29 +153,34 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
     }
 }
 
-/* A tile is the smallest of 1, 2, 4, ... tokens that holds what is left. */
-INLINE void multiply(af_layout l, const af_panel_job *job) {
+/* Tiles of 1, 2, 4, ... tokens; the smallest that holds what is left is taken. */
+typedef void (*tile_fn)(const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass);
+
+static void multiply_by_tiles(const af_panel_job *job, const tile_fn *tiles, uint32_t sizes) {
+    uint32_t most = 1u << (sizes - 1);
     for (uint32_t t = job->token_begin, n; t < job->token_end; t += n) {
-        n = job->token_end - t < TILE ? job->token_end - t : TILE;
-        for (uint32_t pass = 0; pass < AF_PANEL / LANES; pass++) {
-            if (TILE > 8 && n > 8)
-                tile(l, 16, job, t, n, pass);
-            else if (TILE > 4 && n > 4)
-                tile(l, 8, job, t, n, pass);
-            else if (n > 2)
-                tile(l, 4, job, t, n, pass);
-            else if (n > 1)
-                tile(l, 2, job, t, n, pass);
-            else
-                tile(l, 1, job, t, n, pass);
-        }
+        n = job->token_end - t < most ? job->token_end - t : most;
+        uint32_t size = 0;
+        while (1u << size < n) size++;
+        for (uint32_t pass = 0; pass < AF_PANEL / LANES; pass++) tiles[size](job, t, n, pass);
     }
 }
 
-#define X(name, TYPE, ...)                                                                                             \
-    KERNEL void multiply_##name(const af_panel_job *job) {                                                             \
-        multiply((af_layout){__VA_ARGS__}, job);                                                                       \
+/* Each tile is a function of its own: compilers give it all registers, and clang would merge inlined ones into one that
+ * has none. */
+#define TILE_FUNCTION(T, name, body, ...)                                                                              \
+    TILE_KERNEL void tile_##name##_##T(const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass) {          \
+        body(__VA_ARGS__, T, job, t, tokens, pass);                                                                    \
     }
+#define TILE_ENTRY(T, name) tile_##name##_##T,
+#define MULTIPLY(name, SIZES, body, ...)                                                                               \
+    SIZES(TILE_FUNCTION, name, body, __VA_ARGS__)                                                                      \
+    static void multiply_##name(const af_panel_job *job) {                                                             \
+        static const tile_fn TILES[] = {SIZES(TILE_ENTRY, name)};                                                      \
+        multiply_by_tiles(job, TILES, sizeof TILES / sizeof *TILES);                                                   \
+    }
+
+#define X(name, TYPE, ...) MULTIPLY(name, TILE_SIZES, tile, (af_layout){__VA_ARGS__})
 AF_LAYOUTS(X)
 #undef X
 
@@ -195,33 +215,9 @@ INLINE void float_tile(load_fn load_weights, size_t size, uint32_t T, const af_p
     }
 }
 
-INLINE void multiply_floats(load_fn load_weights, size_t size, const af_panel_job *job) {
-    for (uint32_t t = job->token_begin, n; t < job->token_end; t += n) {
-        n = job->token_end - t < TILE / 2 ? job->token_end - t : TILE / 2;
-        for (uint32_t pass = 0; pass < AF_PANEL / LANES; pass++) {
-            if (TILE > 8 && n > 4)
-                float_tile(load_weights, size, 8, job, t, n, pass);
-            else if (TILE > 4 && n > 2)
-                float_tile(load_weights, size, 4, job, t, n, pass);
-            else if (n > 1)
-                float_tile(load_weights, size, 2, job, t, n, pass);
-            else
-                float_tile(load_weights, size, 1, job, t, n, pass);
-        }
-    }
-}
-
-KERNEL void multiply_f32(const af_panel_job *job) {
-    multiply_floats(load_floats, 4, job);
-}
-
-KERNEL void multiply_f16(const af_panel_job *job) {
-    multiply_floats(load_halves, 2, job);
-}
-
-KERNEL void multiply_bf16(const af_panel_job *job) {
-    multiply_floats(load_bfloats, 2, job);
-}
+MULTIPLY(f32, FLOAT_TILE_SIZES, float_tile, load_floats, 4)
+MULTIPLY(f16, FLOAT_TILE_SIZES, float_tile, load_halves, 2)
+MULTIPLY(bf16, FLOAT_TILE_SIZES, float_tile, load_bfloats, 2)
 
 /* ---- Quantizing activations ---- */
 

@@ -26,6 +26,7 @@ AF_LAYOUT_INLINE uint32_t spread(uint32_t x) {
 /* ---- Codes of block b of a row ---- */
 
 AF_LAYOUT_INLINE void nibbles(const uint8_t qs[16], uint32_t c[8]) {
+    AF_UNROLL
     for (uint32_t g = 0; g < 4; g++) {
         c[g] = word(qs + 4 * g) & BYTES(15);
         c[g + 4] = word(qs + 4 * g) >> 4 & BYTES(15);
@@ -33,6 +34,7 @@ AF_LAYOUT_INLINE void nibbles(const uint8_t qs[16], uint32_t c[8]) {
 }
 
 AF_LAYOUT_INLINE void fifth_bits(const uint8_t qh[4], uint32_t c[8]) {
+    AF_UNROLL
     for (uint32_t g = 0; g < 8; g++) c[g] |= spread(word(qh) >> 4 * g) << 4;
 }
 
@@ -58,30 +60,35 @@ AF_LAYOUT_INLINE void codes_q5_1(const void *row, uint32_t b, uint32_t c[8]) {
 
 AF_LAYOUT_INLINE void codes_q8_0(const void *row, uint32_t b, uint32_t c[8]) {
     const af_block_q8_0 *block = (const af_block_q8_0 *)row + b;
+    AF_UNROLL
     for (uint32_t g = 0; g < 8; g++) c[g] = word(block->qs + 4 * g) ^ BYTES(128);
 }
 
 AF_LAYOUT_INLINE void codes_q2_k(const void *row, uint32_t b, uint32_t c[8]) {
     const af_block_q2_k *block = (const af_block_q2_k *)row + b / 8;
     const uint8_t *qs = block->qs + b % 8 / 4 * 32;
+    AF_UNROLL
     for (uint32_t g = 0; g < 8; g++) c[g] = word(qs + 4 * g) >> 2 * (b % 4) & BYTES(3);
 }
 
 AF_LAYOUT_INLINE void codes_q3_k(const void *row, uint32_t b, uint32_t c[8]) {
     const af_block_q3_k *block = (const af_block_q3_k *)row + b / 8;
     const uint8_t *qs = block->qs + b % 8 / 4 * 32;
+    AF_UNROLL
     for (uint32_t g = 0; g < 8; g++)
         c[g] = (word(qs + 4 * g) >> 2 * (b % 4) & BYTES(3)) | (word(block->hmask + 4 * g) >> b % 8 & BYTES(1)) << 2;
 }
 
 AF_LAYOUT_INLINE void codes_q4_k(const void *row, uint32_t b, uint32_t c[8]) {
     const uint8_t *qs = ((const af_block_q4_k *)row)[b / 8].qs + b % 8 / 2 * 32;
+    AF_UNROLL
     for (uint32_t g = 0; g < 8; g++) c[g] = word(qs + 4 * g) >> 4 * (b % 2) & BYTES(15);
 }
 
 AF_LAYOUT_INLINE void codes_q5_k(const void *row, uint32_t b, uint32_t c[8]) {
     const af_block_q5_k *block = (const af_block_q5_k *)row + b / 8;
     const uint8_t *qs = block->qs + b % 8 / 2 * 32;
+    AF_UNROLL
     for (uint32_t g = 0; g < 8; g++)
         c[g] = (word(qs + 4 * g) >> 4 * (b % 2) & BYTES(15)) | (word(block->qh + 4 * g) >> b % 8 & BYTES(1)) << 4;
 }
@@ -89,6 +96,7 @@ AF_LAYOUT_INLINE void codes_q5_k(const void *row, uint32_t b, uint32_t c[8]) {
 AF_LAYOUT_INLINE void codes_q6_k(const void *row, uint32_t b, uint32_t c[8]) {
     const af_block_q6_k *block = (const af_block_q6_k *)row + b / 8;
     const uint8_t *ql = block->ql + b % 8 / 4 * 64 + b % 2 * 32, *qh = block->qh + b % 8 / 4 * 32;
+    AF_UNROLL
     for (uint32_t g = 0; g < 8; g++)
         c[g] = (word(ql + 4 * g) >> b % 4 / 2 * 4 & BYTES(15)) | (word(qh + 4 * g) >> 2 * (b % 4) & BYTES(3)) << 4;
 }
@@ -167,18 +175,24 @@ AF_LAYOUT_INLINE void head_q6_k(const void *row, uint32_t b, uint32_t blocks, un
 typedef void (*codes_fn)(const void *row, uint32_t b, uint32_t c[8]);
 typedef void (*head_fn)(const void *row, uint32_t b, uint32_t blocks, unsigned char *head, uint32_t r);
 
-/* The lanes of row r in the planes of one block. */
-AF_LAYOUT_INLINE void put_codes(af_layout l, const uint32_t c[8], unsigned char *block, uint32_t r) {
-    uint32_t below = 0;
-    for (uint32_t p = 8; p; p /= 2) {
-        if (!(l.bits & p)) continue;
-        for (uint32_t v = 0; v < p; v++, block += AF_VECTOR) {
-            uint32_t w = 0;
-            for (uint32_t g = v; g < 8; g += p) w |= (c[g] >> below & BYTES((1u << p) - 1)) << p * (g / p);
-            memcpy(block + 4 * r, &w, sizeof w);
-        }
-        below += p;
+/* The lanes of row r in the plane of p bits of one block, if codes have one. */
+AF_LAYOUT_INLINE void put_plane(af_layout l, uint32_t p, const uint32_t c[8], unsigned char *block, uint32_t r) {
+    if (!(l.bits & p)) return;
+    uint32_t below = l.bits & ~(2 * p - 1); /* bits in wider planes, and so their vectors */
+    AF_UNROLL
+    for (uint32_t v = 0; v < p; v++) {
+        uint32_t w = 0;
+        AF_UNROLL
+        for (uint32_t g = v; g < 8; g += p) w |= (c[g] >> below & BYTES((1u << p) - 1)) << p * (g / p);
+        memcpy(block + (below + v) * AF_VECTOR + 4 * r, &w, sizeof w);
     }
+}
+
+AF_LAYOUT_INLINE void put_codes(af_layout l, const uint32_t c[8], unsigned char *block, uint32_t r) {
+    put_plane(l, 8, c, block, r);
+    put_plane(l, 4, c, block, r);
+    put_plane(l, 2, c, block, r);
+    put_plane(l, 1, c, block, r);
 }
 
 AF_LAYOUT_INLINE void pack(af_layout l, codes_fn codes, head_fn head, const unsigned char *source, size_t row_bytes,
