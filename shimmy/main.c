@@ -16,7 +16,7 @@ static const shimmy_command commands[] = {
      shimmy_cmd_generate},
     {"list", SHIMMY_LIST, "", "List the models that a server here would offer.",
      "A line each: name, size, architecture, quantization.\n", shimmy_cmd_list},
-    {"discover", SHIMMY_DISCOVER, "", "Show where models are looked for, what was found, what was not taken.", "",
+    {"discover", SHIMMY_DISCOVER, "", "Show every place models are looked for, and what was passed over.", "",
      shimmy_cmd_discover},
     {"probe", SHIMMY_PROBE, "MODEL", "Open a model file fully and describe it.", "", shimmy_cmd_probe},
     {"bench", SHIMMY_BENCH, "MODEL", "Measure loading, prompt and decoding speed, and memory.", "", shimmy_cmd_bench},

@@ -16,5 +16,8 @@ int main(void) {
     float *out = malloc(n * sizeof *out);
     if (!blocks || !out || fread(blocks, 1, bytes, stdin) != bytes) return 4;
     format->decode(blocks, out, n);
-    return fwrite(out, sizeof *out, n, stdout) == n ? 0 : 5;
+    size_t written = fwrite(out, sizeof *out, n, stdout);
+    free(blocks);
+    free(out);
+    return written == n ? 0 : 5;
 }

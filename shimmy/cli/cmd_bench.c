@@ -6,8 +6,8 @@
  * the others are printed.
  */
 #include "base/os.h"
+#include "cli/cli_job.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/random_ids.h"
 #include "cli/session.h"

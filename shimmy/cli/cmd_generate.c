@@ -5,9 +5,9 @@
  * line's end follows only on a terminal, so that a pipe gets the exact bytes.
  */
 #include "base/os.h"
+#include "cli/cli_job.h"
 #include "cli/commands.h"
 #include "cli/input.h"
-#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -36,7 +36,7 @@ static int chat_ids(const shimmy_options *options, const af_model *model, af_sli
     char *request = NULL;
     af_prompt rendered = {0};
     const af_render_options render = af_render_options_default();
-    int status = options->chat_template ? shimmy_open_template(options->chat_template, &custom, error) : 0;
+    int status = options->chat_template ? shimmy_input_template(options->chat_template, &custom, error) : 0;
     if (!status) status = chat_request(options, prompt, &request, error);
     if (!status) status = af_model_render(model, custom, request, strlen(request), &render, &rendered, error);
     if (!status) status = af_prompt_tokenize(model, &rendered, ids, count, error);
@@ -50,7 +50,7 @@ static int prompt_ids(const shimmy_options *options, const af_model *model, int3
                       af_error *error) {
     char *owned;
     af_slice prompt;
-    int status = shimmy_text_argument(options->prompt, &owned, &prompt, error);
+    int status = shimmy_input_argument(options->prompt, &owned, &prompt, error);
     if (status) return status;
     status = options->raw ? af_tokenize(model, prompt.p, prompt.n, AF_ADD_SPECIAL | AF_PARSE_SPECIAL, ids, count, error)
                           : chat_ids(options, model, prompt, ids, count, error);

@@ -3,9 +3,9 @@
  * Nine significant digits carry an f32 whole, so that two runs can be compared bit for bit by their text. --neighbours
  * runs other sequences of random tokens at the same time, which must change nothing: a test aid for that promise.
  */
+#include "cli/cli_job.h"
 #include "cli/commands.h"
 #include "cli/input.h"
-#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/random_ids.h"
 #include "cli/session.h"
@@ -131,7 +131,7 @@ static int run_logits(const shimmy_options *options, const af_ids *ids, const ui
 int shimmy_cmd_logits(const shimmy_options *options, af_error *error) {
     if (!options->tokens) return af_fail(error, SHIMMY_USAGE, "logits needs --tokens 1,2,3 or a file of ids");
     af_ids ids;
-    int status = shimmy_read_ids(options->tokens, &ids, error);
+    int status = shimmy_input_ids(options->tokens, &ids, error);
     if (status) return status;
     uint8_t *want = calloc(ids.len, 1);
     status =

@@ -5,9 +5,9 @@
  * waits until the other has the same one. So no more rows are held than the engines hold anyway (a row of a 256 K
  * vocabulary is a megabyte, and there may be thousands).
  */
+#include "cli/cli_job.h"
 #include "cli/commands.h"
 #include "cli/input.h"
-#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -22,36 +22,47 @@ typedef struct figures {
     size_t same_top;
 } figures;
 
-/* ---- One row ---- */
+/* ---- Rows ---- */
 
-/* log(sum(exp(row))), and the best token. */
-static double log_sum(const float *row, size_t count, size_t *best) {
-    *best = 0;
+/* A row of logits with what its softmax needs. */
+typedef struct row {
+    const float *logits;
+    size_t count, best;
+    double log_sum; /* log(sum(exp(logits))) */
+} row;
+
+static size_t best_of(const float *logits, size_t count) {
+    size_t best = 0;
     for (size_t i = 1; i < count; i++)
-        if (row[i] > row[*best]) *best = i;
-    const double largest = (double)row[*best];
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += exp((double)row[i] - largest);
-    return largest + log(sum);
+        if (logits[i] > logits[best]) best = i;
+    return best;
 }
 
-static void add_likelihood(figures *f, const float *row, size_t count, int32_t next) {
-    size_t best;
-    f->nll += log_sum(row, count, &best) - (double)row[next];
+static row make_row(const float *logits, size_t count) {
+    const size_t best = best_of(logits, count);
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += exp((double)logits[i] - (double)logits[best]);
+    return (row){.logits = logits, .count = count, .best = best, .log_sum = (double)logits[best] + log(sum)};
+}
+
+static void add_likelihood(figures *f, const row *r, int32_t next) {
+    f->nll += r->log_sum - (double)r->logits[next];
     f->rows++;
 }
 
-/* sum over tokens of exact * log(exact / fast). */
-static void add_divergence(figures *f, const float *exact, const float *fast, size_t count) {
-    size_t exact_best, fast_best;
-    const double exact_sum = log_sum(exact, count, &exact_best), fast_sum = log_sum(fast, count, &fast_best);
-    double kl = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double p = (double)exact[i] - exact_sum;
-        kl += exp(p) * (p - ((double)fast[i] - fast_sum));
+/* sum of p * (log p - log q), p the exact distribution and q the fast one. With w = exp(exact - its largest) that is
+ * sum(w * (exact - fast)) / sum(w) - (log_sum(exact) - log_sum(fast)): one pass over a row of perhaps 256 K. */
+static void add_divergence(figures *f, const float *exact, const row *fast) {
+    const size_t best = best_of(exact, fast->count);
+    const double largest = (double)exact[best];
+    double sum = 0, weighted = 0;
+    for (size_t i = 0; i < fast->count; i++) {
+        const double w = exp((double)exact[i] - largest);
+        sum += w;
+        weighted += w * ((double)exact[i] - (double)fast->logits[i]);
     }
-    f->kl += kl;
-    f->same_top += exact_best == fast_best;
+    f->kl += weighted / sum - (largest + log(sum) - fast->log_sum);
+    f->same_top += best == fast->best;
 }
 
 /* ---- Two engines in lock step ---- */
@@ -62,16 +73,17 @@ typedef struct comparison {
     /* With --kl: the fast engine's row, until the exact one has compared it. */
     af_mutex *mutex;
     af_cond *changed;
-    const float *row;
+    const row *row;
     bool over; /* one of the two has ended: nobody waits any more */
 } comparison;
 
 static void on_fast_row(void *user, size_t position, const float *logits, size_t count) {
     comparison *c = user;
-    add_likelihood(&c->figures, logits, count, c->ids->p[position + 1]);
+    const row r = make_row(logits, count);
+    add_likelihood(&c->figures, &r, c->ids->p[position + 1]);
     if (!c->mutex) return;
     af_mutex_lock(c->mutex);
-    c->row = logits;
+    c->row = &r;
     af_cond_broadcast(c->changed);
     while (c->row && !c->over) af_cond_wait(c->changed, c->mutex);
     c->row = NULL;
@@ -79,11 +91,11 @@ static void on_fast_row(void *user, size_t position, const float *logits, size_t
 }
 
 static void on_exact_row(void *user, size_t position, const float *logits, size_t count) {
-    (void)position; /* rows come in rising order from both, and each wants the same ones */
+    (void)position, (void)count; /* rows come in rising order from both, and both were asked for the same ones */
     comparison *c = user;
     af_mutex_lock(c->mutex);
     while (!c->row && !c->over) af_cond_wait(c->changed, c->mutex);
-    if (c->row) add_divergence(&c->figures, logits, c->row, count);
+    if (c->row) add_divergence(&c->figures, logits, c->row);
     c->row = NULL;
     af_cond_broadcast(c->changed);
     af_mutex_unlock(c->mutex);
@@ -117,6 +129,7 @@ static int run_compared(comparison *c, const shimmy_session *session, const af_e
                         const af_request *request, af_error *error) {
     af_engine_options exact_options = *options;
     exact_options.exact = true;
+    exact_options.kv = AF_KV_F32; /* the reference rounds nothing */
     shimmy_progress progress;
     shimmy_progress_start(&progress, session->name, &exact_options);
     af_engine *exact;
@@ -182,7 +195,7 @@ static int print_figures(const comparison *c, const shimmy_options *options, af_
 int shimmy_cmd_perplexity(const shimmy_options *options, af_error *error) {
     if (!options->tokens) return af_fail(error, SHIMMY_USAGE, "perplexity needs --tokens FILE of ids");
     af_ids ids;
-    int status = shimmy_read_ids(options->tokens, &ids, error);
+    int status = shimmy_input_ids(options->tokens, &ids, error);
     if (status) return status;
     comparison c = {.ids = &ids};
     if (ids.len < 2)

@@ -13,9 +13,9 @@ typedef struct inputs {
 } inputs;
 
 static int open_inputs(const shimmy_options *options, inputs *in, af_error *error) {
-    int status = shimmy_read_text(options->messages, &in->request, &in->length, error);
+    int status = shimmy_input_file(options->messages, &in->request, &in->length, error);
     if (status) return status;
-    if (options->template_file) status = shimmy_open_template(options->template_file, &in->tmpl, error);
+    if (options->template_file) status = shimmy_input_template(options->template_file, &in->tmpl, error);
     if (status || !options->arguments[0]) return status;
     return shimmy_session_model(options, options->arguments[0], AF_LOAD_FILE, &in->session, error);
 }

@@ -67,7 +67,7 @@ static int tokenize_lines(const af_model *model, unsigned flags, af_error *error
 static int tokenize_argument(const af_model *model, const char *argument, unsigned flags, af_error *error) {
     char *owned;
     af_slice text;
-    int status = shimmy_text_argument(argument, &owned, &text, error);
+    int status = shimmy_input_argument(argument, &owned, &text, error);
     if (!status) status = tokenize_text(model, text.p, text.n, flags, error);
     af_free(owned);
     return status;
@@ -94,7 +94,7 @@ static int detokenize_argument(const af_model *model, const char *argument, af_e
     af_slice text;
     size_t length;
     af_ids ids = {0};
-    int status = shimmy_text_argument(argument, &owned, &text, error);
+    int status = shimmy_input_argument(argument, &owned, &text, error);
     if (!status) status = shimmy_parse_ids(text, where, &ids, error);
     if (!status) status = af_detokenize(model, ids.p, ids.len, &bytes, &length, error);
     if (!status) fwrite(bytes, 1, length, stdout);

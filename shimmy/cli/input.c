@@ -11,20 +11,20 @@
 #define TEMPLATE_CEILING ((size_t)16 << 20)
 #define BETWEEN          " \t\r\n,"
 
-int shimmy_read_text(const char *path, char **text, size_t *length, af_error *error) {
+int shimmy_input_file(const char *path, char **text, size_t *length, af_error *error) {
     return af_os_read_file(path, TEXT_CEILING, text, length, error);
 }
 
-int shimmy_text_argument(const char *argument, char **owned, af_slice *text, af_error *error) {
+int shimmy_input_argument(const char *argument, char **owned, af_slice *text, af_error *error) {
     *owned = NULL;
     *text = af_slice_text(argument);
     if (strcmp(argument, "-") != 0) return 0;
-    const int status = shimmy_read_text("-", owned, &text->n, error);
+    const int status = shimmy_input_file("-", owned, &text->n, error);
     if (!status) text->p = *owned;
     return status;
 }
 
-int shimmy_open_template(const char *path, af_template **out, af_error *error) {
+int shimmy_input_template(const char *path, af_template **out, af_error *error) {
     char *source;
     size_t length;
     int status = af_os_read_file(path, TEMPLATE_CEILING, &source, &length, error);
@@ -68,11 +68,11 @@ static bool looks_like_ids(const char *text) {
     return text[strspn(text, "0123456789" BETWEEN)] == 0;
 }
 
-int shimmy_read_ids(const char *text, af_ids *out, af_error *error) {
+int shimmy_input_ids(const char *text, af_ids *out, af_error *error) {
     const bool inline_ids = looks_like_ids(text);
     char *contents = NULL;
     af_slice slice = af_slice_text(text);
-    int status = inline_ids ? 0 : shimmy_read_text(text, &contents, &slice.n, error);
+    int status = inline_ids ? 0 : shimmy_input_file(text, &contents, &slice.n, error);
     if (status) return status;
     if (contents) slice.p = contents;
     af_ids ids = {0};

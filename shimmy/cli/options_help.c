@@ -4,25 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLUMNS 80
+#define COLUMNS 79
 #define INDENT  28 /* where an option's explanation begins */
 
-/* Prints words from column `at`, going on at column `indent` in further lines. */
-static void wrap(const char *text, size_t at, size_t indent) {
-    while (*text) {
+/* Prints words from column `indent`, where the cursor is, going on there in further lines. */
+static void wrap(const char *text, size_t indent) {
+    size_t at = indent;
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
         const size_t word = strcspn(text, " ");
-        if (at + word > COLUMNS - 1 && at > indent) {
+        if (at > indent && at + 1 + word > COLUMNS) {
             printf("\n%*s", (int)indent, "");
             at = indent;
         }
-        printf("%.*s", (int)word, text);
-        at += word;
+        at += (size_t)printf(at > indent ? " %.*s" : "%.*s", (int)word, text);
         text += word;
-        if (*text == ' ') {
-            if (at < COLUMNS - 1) putchar(' ');
-            at++;
-            text++;
-        }
     }
     putchar('\n');
 }
@@ -38,12 +33,12 @@ static void print_option(const shimmy_option *option) {
         printf("%s\n%*s", left, INDENT, "");
     else
         printf("%-*s", INDENT, left);
-    wrap(help, INDENT, INDENT);
+    wrap(help, INDENT);
 }
 
 void shimmy_options_help(const shimmy_command *command) {
     printf("usage: shimmy %s%s%s [OPTION]...\n\n", command->name, *command->arguments ? " " : "", command->arguments);
-    wrap(command->summary, 0, 0);
+    wrap(command->summary, 0);
     printf("%s%s\n", *command->details ? "\n" : "", command->details);
     for (const shimmy_option *o = shimmy_option_table; o->name; o++)
         if (o->commands & command->bit) print_option(o);

@@ -5,7 +5,7 @@
 #include "airframe.h"
 
 typedef struct shimmy_serve_options {
-    const char *bind;          /* HOST:PORT, [V6]:PORT or unix:PATH; port 0 takes a free one */
+    const char *bind; /* HOST:PORT, [V6]:PORT or unix:PATH; port 0 takes a free one */
     const char *model_path;
     const char *model_name;    /* the id in /v1/models; requests naming another model get a 404 */
     const char *chat_template; /* a file that takes the place of the model's template; NULL: the model's own */

@@ -80,20 +80,24 @@ static int read_merges(bpe *state, const af_bytemap *map, const af_vocab *v, af_
     const bool failed = bytes.failed;
     af_buf_clear(&bytes);
     if (failed) return af_fail_memory(error, 0, MERGES);
-    if (skipped) af_log(AF_LOG_WARNING, MERGES ": %zu of %zu name no tokens and are skipped", skipped, count);
+    if (skipped) {
+        af_log(AF_LOG_WARNING, "%s: " MERGES ": %zu of %zu name no tokens and are skipped", af_gguf_path(v->file),
+               skipped, count);
+    }
     return AF_OK;
 }
 
 static const af_pretok_rule *choose_rule(const af_gguf *file) {
     af_slice name = {0};
     if (!af_gguf_string(file, "tokenizer.ggml.pre", &name)) {
-        af_log(AF_LOG_WARNING, "tokenizer.ggml.pre: absent, text is split by the rules of \"default\"");
+        af_log(AF_LOG_WARNING, "%s: tokenizer.ggml.pre: absent, text is split by the rules of \"default\"",
+               af_gguf_path(file));
         return af_pretok_default();
     }
     const af_pretok_rule *rule = af_pretok_find(name);
     if (rule) return rule;
-    af_log(AF_LOG_WARNING, "tokenizer.ggml.pre: \"%.*s\" is not known, text is split by the rules of \"default\"",
-           (int)(name.n < 64 ? name.n : 64), name.p);
+    af_log(AF_LOG_WARNING, "%s: tokenizer.ggml.pre: \"%.*s\" is not known, text is split by the rules of \"default\"",
+           af_gguf_path(file), (int)(name.n < 64 ? name.n : 64), name.p);
     return af_pretok_default();
 }
 

@@ -49,20 +49,21 @@ static bool is_phi3(const af_gguf *file) {
 }
 
 int af_tokenizer_open(const af_gguf *file, af_tokenizer **out, af_error *error) {
-    const af_kind *kind;
+    const af_kind *kind = NULL;
     int status = find_kind(file, &kind, error);
-    if (status) return status;
+    if (status) return af_fail_within(error, status, "%s", af_gguf_path(file));
     af_tokenizer *tok = calloc(1, sizeof *tok);
     if (!tok) return af_fail_memory(error, sizeof *tok, "a tokenizer");
     tok->kind = kind;
     tok->swallows = is_phi3(file);
     status = kind->open(file, &tok->vocab, &tok->state, error);
     if (!status) status = af_specials_open(&tok->specials, &tok->vocab, error);
-    if (status)
+    if (status) {
         af_tokenizer_close(tok);
-    else
-        *out = tok;
-    return status;
+        return af_fail_within(error, status, "%s", af_gguf_path(file));
+    }
+    *out = tok;
+    return AF_OK;
 }
 
 void af_tokenizer_close(af_tokenizer *tok) {

@@ -1,10 +1,10 @@
-/* job.h - a request run from the command line: submitted, waited for, cancelled by Ctrl-C.
+/* cli_job.h - a request run from the command line: submitted, waited for, cancelled by Ctrl-C.
  *
  * The engine reports on its own thread; the command waits on its own. A job carries between the two: it forwards each
  * event to the command's function and keeps what the final one said.
  */
-#ifndef SHIMMY_JOB_H
-#define SHIMMY_JOB_H
+#ifndef SHIMMY_CLI_JOB_H
+#define SHIMMY_CLI_JOB_H
 
 #include "base/os.h"
 #include "base/status.h"

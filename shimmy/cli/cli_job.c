@@ -1,7 +1,7 @@
-/* job.c - see job.h. Ctrl-C only sets a flag, since a signal handler may do no more; the waiting thread looks at it
- * several times a second and cancels, so that the engine ends the request in its own order. A second Ctrl-C ends the
- * program at once. */
-#include "cli/job.h"
+/* cli_job.c - see cli_job.h. Ctrl-C only sets a flag, since a signal handler may do no more; the waiting thread looks
+ * at it several times a second and cancels, so that the engine ends the request in its own order. A second Ctrl-C ends
+ * the program at once. */
+#include "cli/cli_job.h"
 
 #include <signal.h>
 

@@ -1,0 +1,212 @@
+/* answer.c - the loop's part of a call: from what worker and engine left in it to bytes for the client. */
+#include "base/os.h"
+#include "http/call.h"
+#include "http/router.h"
+#include "http/sse.h"
+
+#include <stdlib.h>
+
+/* The loop lets go of the call; what still runs for it is cancelled by the caller or over. */
+static shimmy_conn *let_go(shimmy_call *call) {
+    shimmy_conn *conn = call->conn;
+    call->conn = NULL;
+    shimmy_call_unref(call);
+    return conn;
+}
+
+static void answer_reply(shimmy_call *call) {
+    shimmy_reply reply = call->reply;
+    call->reply.body = (af_buf){0};
+    shimmy_conn_reply(let_go(call), &reply);
+}
+
+static void answer_refusal(shimmy_call *call, const shimmy_refusal *refusal) {
+    shimmy_reply reply = {0};
+    shimmy_reply_refusal(&reply, refusal);
+    shimmy_conn_reply(let_go(call), &reply);
+}
+
+/* ---- The state of the choices ---- */
+
+/* What the engine has made of a choice by now. Its text goes to *text in exchange for that empty buffer. */
+static af_finish take_text(shimmy_choice *choice, af_buf *text) {
+    shimmy_call *call = choice->call;
+    text->len = 0;
+    af_mutex_lock(call->lock);
+    af_buf fresh = choice->text;
+    choice->text = *text;
+    af_finish finish = choice->finish;
+    af_mutex_unlock(call->lock);
+    *text = fresh;
+    return finish;
+}
+
+static af_finish finish_of(shimmy_choice *choice) {
+    af_mutex_lock(choice->call->lock);
+    af_finish finish = choice->finish;
+    af_mutex_unlock(choice->call->lock);
+    return finish;
+}
+
+/* A choice that failed, and what to tell about it. */
+static bool find_failure(shimmy_call *call, shimmy_refusal *refusal) {
+    for (size_t i = 0; i < call->choice_count; i++) {
+        af_finish finish = finish_of(&call->choices[i]);
+        af_error error = call->choices[i].error;
+        if (finish == AF_FINISH_CANCEL)
+            af_fail(&error, AF_ECANCELED, "the server is shutting down");
+        else if (finish != AF_FINISH_ERROR)
+            continue;
+        shimmy_refuse_error(refusal, &error, NULL);
+        if (finish == AF_FINISH_ERROR && refusal->status < 500) refusal->status = 500; /* accepted, then failed */
+        return true;
+    }
+    return false;
+}
+
+static void cancel_rest(shimmy_call *call) {
+    for (size_t i = 0; i < call->choice_count; i++)
+        if (finish_of(&call->choices[i]) == AF_FINISH_NONE) af_cancel(call->server->engine, call->choices[i].engine_id);
+}
+
+/* All choices are finished: nobody else writes to them. */
+static shimmy_usage usage_of(const shimmy_call *call) {
+    shimmy_usage usage = {.prompt = call->prompt_tokens};
+    for (size_t i = 0; i < call->choice_count; i++) {
+        usage.completion += call->choices[i].completion;
+        if (i % call->n == 0) usage.cached += call->choices[i].cached;
+    }
+    return usage;
+}
+
+/* ---- Streams ---- */
+
+static bool send_chunk(shimmy_call *call, const shimmy_piece *piece) {
+    af_buf *event = &call->server->event;
+    shimmy_sse_open(event);
+    shimmy_write_chunk(event, &call->head, piece);
+    return shimmy_sse_send(call->conn, event);
+}
+
+/* The role, the new text, the end: as far as each is there. False if the client is gone. */
+static bool stream_choice(shimmy_call *call, size_t index) {
+    shimmy_choice *choice = &call->choices[index];
+    af_buf *text = &call->server->spare;
+    if (choice->closed) return true;
+    af_finish finish = take_text(choice, text);
+    shimmy_piece piece = {.index = index, .text = ""};
+    if (!choice->opened && call->head.chat) {
+        piece.opens = true;
+        if (!send_chunk(call, &piece)) return false;
+    }
+    choice->opened = true;
+    piece.opens = false;
+    if (text->len) {
+        piece.text = text->p;
+        piece.length = text->len;
+        if (!send_chunk(call, &piece)) return false;
+    }
+    if (finish == AF_FINISH_NONE) return true;
+    choice->closed = true;
+    if (finish != AF_FINISH_STOP && finish != AF_FINISH_LENGTH) return true; /* told by break_stream */
+    piece = (shimmy_piece){.index = index, .text = "", .finish = finish};
+    return send_chunk(call, &piece);
+}
+
+/* Usage where it was asked for, and the end of the stream. */
+static void end_stream(shimmy_call *call) {
+    af_buf *event = &call->server->event;
+    if (call->head.include_usage) {
+        shimmy_usage usage = usage_of(call);
+        shimmy_sse_open(event);
+        shimmy_write_usage_chunk(event, &call->head, &usage);
+        if (!shimmy_sse_send(call->conn, event)) return;
+    }
+    shimmy_sse_open(event);
+    af_buf_text(event, "[DONE]");
+    if (shimmy_sse_send(call->conn, event)) shimmy_conn_stream_end(let_go(call));
+}
+
+/* An error after the first byte is an event of its own, and the last. */
+static void break_stream(shimmy_call *call, const shimmy_refusal *refusal) {
+    af_buf *event = &call->server->event;
+    shimmy_sse_open(event);
+    shimmy_write_refusal(event, refusal);
+    if (shimmy_sse_send(call->conn, event)) shimmy_conn_stream_end(let_go(call));
+}
+
+/* Whether anything has come of the choices that a client could be told. */
+static bool has_begun(shimmy_call *call) {
+    bool begun = call->header_sent;
+    af_mutex_lock(call->lock);
+    for (size_t i = 0; i < call->choice_count; i++) {
+        af_finish finish = call->choices[i].finish;
+        begun = begun || call->choices[i].text.len || finish == AF_FINISH_STOP || finish == AF_FINISH_LENGTH;
+    }
+    af_mutex_unlock(call->lock);
+    return begun;
+}
+
+static void answer_stream(shimmy_call *call) {
+    shimmy_refusal refusal;
+    bool failed = find_failure(call, &refusal), all = true;
+    if (failed) cancel_rest(call);
+    if (!has_begun(call)) { /* no byte is sent yet: an error can still be a status */
+        if (failed) answer_refusal(call, &refusal);
+        return;
+    }
+    if (!call->header_sent) shimmy_sse_begin(call->conn);
+    call->header_sent = true;
+    for (size_t i = 0; i < call->choice_count; i++) {
+        if (!stream_choice(call, i)) return;
+        all = all && call->choices[i].closed;
+    }
+    if (failed)
+        break_stream(call, &refusal);
+    else if (all)
+        end_stream(call);
+}
+
+/* ---- Whole answers ---- */
+
+static void answer_whole(shimmy_call *call) {
+    shimmy_refusal refusal;
+    if (find_failure(call, &refusal)) {
+        cancel_rest(call);
+        answer_refusal(call, &refusal);
+        return;
+    }
+    shimmy_piece pieces[SHIMMY_CHOICES];
+    for (size_t i = 0; i < call->choice_count; i++) {
+        af_finish finish = finish_of(&call->choices[i]);
+        if (finish == AF_FINISH_NONE) return;
+        const af_buf *text = &call->choices[i].text; /* finished: nobody appends any more */
+        pieces[i] = (shimmy_piece){.index = i, .text = text->p ? text->p : "", .length = text->len, .finish = finish};
+    }
+    shimmy_usage usage = usage_of(call);
+    shimmy_reply reply = {.status = 200};
+    shimmy_write_answer(&reply.body, &call->head, pieces, call->choice_count, &usage);
+    shimmy_conn_reply(let_go(call), &reply);
+}
+
+void shimmy_call_answer(shimmy_call *call) {
+    af_mutex_lock(call->lock);
+    shimmy_call_phase phase = call->phase;
+    af_mutex_unlock(call->lock);
+    switch (phase) {
+    case SHIMMY_CALL_WORKING:
+        break;
+    case SHIMMY_CALL_REPLIED:
+        answer_reply(call);
+        break;
+    case SHIMMY_CALL_REFUSED:
+        answer_refusal(call, &call->refusal);
+        break;
+    case SHIMMY_CALL_RUNNING:
+        if (call->stream)
+            answer_stream(call);
+        else
+            answer_whole(call);
+        break;
+    }
+}

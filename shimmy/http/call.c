@@ -1,0 +1,110 @@
+/* call.c - see call.h: the life of a call, and its step through a text worker. */
+#include "http/call.h"
+
+#include "base/log.h"
+#include "base/os.h"
+#include "http/router.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+void shimmy_call_ref(shimmy_call *call) {
+    atomic_fetch_add(&call->refs, 1);
+}
+
+void shimmy_call_unref(shimmy_call *call) {
+    if (atomic_fetch_sub(&call->refs, 1) > 1) return;
+    for (size_t i = 0; i < call->choice_count; i++) af_buf_clear(&call->choices[i].text);
+    free(call->choices);
+    af_buf_clear(&call->reply.body);
+    af_mutex_close(call->lock);
+    af_free(call->body);
+    free(call);
+}
+
+void shimmy_call_post(shimmy_call *call) {
+    shimmy_call_ref(call);
+    if (!shimmy_mailbox_post(call->server->mailbox, &call->mail)) shimmy_call_unref(call);
+}
+
+static void deliver(shimmy_mail *mail) {
+    shimmy_call *call = (shimmy_call *)(void *)((char *)mail - offsetof(shimmy_call, mail));
+    if (call->conn) shimmy_call_answer(call);
+    shimmy_call_unref(call);
+}
+
+/* The client has left: ends what runs for it. A worker still busy with it looks at `gone` before it submits more. */
+static void on_gone(void *user) {
+    shimmy_call *call = user;
+    call->conn = NULL;
+    af_mutex_lock(call->lock);
+    call->gone = true;
+    size_t count = call->choices ? call->choice_count : 0;
+    af_mutex_unlock(call->lock);
+    for (size_t i = 0; i < count; i++) {
+        af_mutex_lock(call->lock);
+        uint64_t id = call->choices[i].engine_id;
+        bool over = call->choices[i].finish != AF_FINISH_NONE;
+        af_mutex_unlock(call->lock);
+        if (id && !over) af_cancel(call->server->engine, id);
+    }
+    shimmy_call_unref(call);
+}
+
+static bool is_gone(shimmy_call *call) {
+    af_mutex_lock(call->lock);
+    bool gone = call->gone;
+    af_mutex_unlock(call->lock);
+    return gone;
+}
+
+/* On a worker's thread. */
+static void run(shimmy_task *task) {
+    shimmy_call *call = (shimmy_call *)(void *)((char *)task - offsetof(shimmy_call, task));
+    if (!is_gone(call)) {
+        if (call->server->options->raw_log) af_trace("%s %.*s", call->route->path, (int)call->body_length, call->body);
+        int rc = call->route->work(call);
+        af_free(call->body);
+        call->body = NULL;
+        af_mutex_lock(call->lock);
+        call->phase = rc < 0 ? SHIMMY_CALL_REFUSED : call->choices ? SHIMMY_CALL_RUNNING : SHIMMY_CALL_REPLIED;
+        af_mutex_unlock(call->lock);
+        shimmy_call_post(call);
+    }
+    shimmy_call_unref(call);
+}
+
+static shimmy_call *call_new(shimmy_server *server, shimmy_conn *conn, const shimmy_route *route) {
+    shimmy_call *call = calloc(1, sizeof *call);
+    if (!call) return NULL;
+    call->lock = af_mutex_open();
+    call->body = shimmy_conn_take_body(conn, &call->body_length);
+    if (!call->lock || !call->body) {
+        if (call->lock) af_mutex_close(call->lock);
+        af_free(call->body);
+        free(call);
+        return NULL;
+    }
+    call->mail.deliver = deliver;
+    call->task.run = run;
+    call->server = server;
+    call->conn = conn;
+    call->route = route;
+    call->reply.status = 200;
+    return call;
+}
+
+void shimmy_call_start(shimmy_server *server, shimmy_conn *conn, const shimmy_route *route) {
+    shimmy_call *call = call_new(server, conn, route);
+    if (!call) {
+        shimmy_refusal refusal;
+        shimmy_refuse(&refusal, 503, "out_of_memory", NULL, "out of memory");
+        shimmy_reply reply = {.status = 503, .retry_after = 1};
+        shimmy_write_refusal(&reply.body, &refusal);
+        shimmy_conn_reply(conn, &reply);
+        return;
+    }
+    atomic_init(&call->refs, 2); /* the loop's and the task's */
+    shimmy_conn_watch(conn, on_gone, call);
+    shimmy_workers_push(server->workers, &call->task);
+}

@@ -1,0 +1,83 @@
+/* call.h - one request that is not answered at once, shared by the loop, a text worker and the engine.
+ *
+ *     loop:    starts it, hands it to a worker
+ *     worker:  parses, renders, tokenizes; ends with a reply, a refusal, or choices submitted to the engine
+ *     engine:  appends text to choices, marks them finished; posts
+ *     loop:    sends what is there; forgets it when the last choice is finished or the client has left
+ *
+ * Invariants
+ *   1. `refs` counts its holders: the loop while a client waits, the worker's task, each submitted choice until its
+ *      final event, the mailbox while posted. The last one out frees; there is nothing of libevent's in it to free.
+ *   2. `conn` is the loop's alone, and NULL once the client has left or was answered.
+ *   3. `phase`, `gone` and the choices' shared part change under `lock`. No engine function is called holding it, since
+ *      the engine's thread takes it inside its callback.
+ *   4. The loop sends nothing before `phase` leaves SHIMMY_CALL_WORKING: what fails until then is an HTTP status.
+ */
+#ifndef SHIMMY_CALL_H
+#define SHIMMY_CALL_H
+
+#include "http/server.h"
+#include "openai/response.h"
+
+struct shimmy_route;
+struct af_mutex;
+typedef struct shimmy_call shimmy_call;
+
+typedef struct shimmy_choice {
+    shimmy_call *call;
+    /* Shared, under the call's lock. */
+    af_buf text; /* not sent yet when streaming, else all so far */
+    af_finish finish;
+    af_error error;
+    uint64_t engine_id; /* 0: not submitted */
+    uint32_t cached, completion;
+    /* The loop's. */
+    bool opened, closed;
+} shimmy_choice;
+
+typedef enum shimmy_call_phase {
+    SHIMMY_CALL_WORKING,
+    SHIMMY_CALL_REPLIED, /* `reply` is the answer */
+    SHIMMY_CALL_REFUSED, /* `refusal` is */
+    SHIMMY_CALL_RUNNING  /* the choices are */
+} shimmy_call_phase;
+
+struct shimmy_call {
+    shimmy_mail mail;
+    shimmy_task task;
+    atomic_int refs;
+    shimmy_server *server;
+    shimmy_conn *conn;
+    const struct shimmy_route *route;
+    char *body;
+    size_t body_length;
+
+    struct af_mutex *lock;
+    shimmy_call_phase phase;
+    bool gone; /* nobody waits for the answer */
+    shimmy_reply reply;
+    shimmy_refusal refusal;
+
+    /* Set by the worker before phase RUNNING, constant then. */
+    bool stream;
+    uint32_t n; /* choices for each prompt */
+    shimmy_answer_head head;
+    uint64_t prompt_tokens;
+    shimmy_choice *choices;
+    size_t choice_count;
+
+    bool header_sent; /* the loop's */
+};
+
+/* Starts a call: takes the body, watches the connection, queues the work. Replies 503 itself when memory is out. */
+void shimmy_call_start(shimmy_server *server, shimmy_conn *conn, const struct shimmy_route *route);
+void shimmy_call_unref(shimmy_call *call);
+void shimmy_call_ref(shimmy_call *call);
+/* Has the loop look at the call. Any thread. */
+void shimmy_call_post(shimmy_call *call);
+/* The loop's look at it: answer.c. */
+void shimmy_call_answer(shimmy_call *call);
+/* The worker's part of the two generating routes: generate.c. Returns 0 with the choices submitted, or a refusal. */
+int shimmy_generate(shimmy_call *call, bool chat);
+
+#endif

@@ -1,0 +1,78 @@
+/* conn.h - connections: bytes to requests, replies to bytes, and the moment a client leaves.
+ *
+ * Built on libevent's bufferevents rather than its evhttp, for what evhttp 2.1 has no hook for: errors before a request
+ * is whole (a body over the limit, bad framing) as JSON, a 413 that reaches a client still sending, 405 with Allow,
+ * noticing that a client left before the first byte of an answer, and a bound on what a slow reader makes us hold.
+ *
+ * Everything here runs on the event loop's thread. One request of a connection is in hand at a time; pipelined ones
+ * wait in its input. The states:
+ *
+ *     HEAD -> BODY -> BUSY (the handler has it) -> HEAD, or FLUSH (write what is left and close)
+ *       any error found while reading: DRAIN (refused; read over what still comes, so that the reply arrives) -> closed
+ *
+ * A client that closes, or shuts its sending side, while BUSY has left: on_gone is called once and the connection is
+ * freed. So a handler that does not reply at once must watch.
+ */
+#ifndef SHIMMY_CONN_H
+#define SHIMMY_CONN_H
+
+#include "http/parse.h"
+
+struct event_base;
+
+typedef struct shimmy_http shimmy_http; /* all connections of a server */
+typedef struct shimmy_conn shimmy_conn;
+
+/* A whole request. Slices live until it is replied to. */
+typedef struct shimmy_http_request {
+    const shimmy_head *head;
+    af_slice body;
+    const char *id; /* X-Request-Id of the answer */
+} shimmy_http_request;
+
+typedef struct shimmy_reply {
+    int status;
+    const char *type;     /* Content-Type; NULL: application/json */
+    const char *allow;    /* with 405 */
+    unsigned retry_after; /* seconds; 0: none */
+    af_buf body;
+} shimmy_reply;
+
+typedef struct shimmy_http_options {
+    uint64_t max_body;
+    size_t max_connections;
+    void (*on_request)(void *user, shimmy_conn *conn, const shimmy_http_request *request);
+    /* Writes the body of a refusal made here: bad framing, too large a body. */
+    void (*write_error)(af_buf *out, int status, const char *message);
+    /* Called when a connection closed: whether all are gone, or room is there again. */
+    void (*on_closed)(void *user);
+    void *user;
+} shimmy_http_options;
+
+int shimmy_http_open(struct event_base *base, const shimmy_http_options *options, shimmy_http **out, af_error *error);
+void shimmy_http_close(shimmy_http *http); /* frees every connection; watchers are told */
+/* Closes what is idle, lets what is busy finish its reply. New connections are not accepted by the caller any more. */
+void shimmy_http_drain(shimmy_http *http);
+size_t shimmy_http_count(const shimmy_http *http);
+bool shimmy_http_full(const shimmy_http *http);
+
+/* Takes over an accepted socket. */
+void shimmy_http_accept(shimmy_http *http, int fd);
+
+/* Asks for a call when the client leaves before the reply is finished; fn must not touch the connection. NULL ends it.
+ */
+void shimmy_conn_watch(shimmy_conn *conn, void (*on_gone)(void *user), void *user);
+
+/* Hands over the request's body, so that it outlives the connection; freed with af_free, NULL when out of memory. */
+char *shimmy_conn_take_body(shimmy_conn *conn, size_t *length);
+
+/* Sends a whole reply (a 204 has no body; HEAD drops it) and empties reply->body. */
+void shimmy_conn_reply(shimmy_conn *conn, shimmy_reply *reply);
+
+/* A reply in pieces. write returns false if the client reads so slowly that the connection was given up: then on_gone
+ * was called and the connection is no more. */
+void shimmy_conn_stream_begin(shimmy_conn *conn, const char *type);
+bool shimmy_conn_stream_write(shimmy_conn *conn, af_slice bytes);
+void shimmy_conn_stream_end(shimmy_conn *conn);
+
+#endif

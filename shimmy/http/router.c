@@ -1,0 +1,101 @@
+/* router.c - see router.h. Also answers what holds for every route: OPTIONS, 404, 405 with Allow, 503 while loading. */
+#include "http/router.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void shimmy_reply_refusal(shimmy_reply *reply, const shimmy_refusal *refusal) {
+    af_buf_clear(&reply->body);
+    reply->status = refusal->status;
+    reply->retry_after = refusal->retry_after;
+    reply->type = NULL;
+    shimmy_write_refusal(&reply->body, refusal);
+}
+
+/* What follows the route's path in `path`; p NULL if the path is another's. */
+static af_slice match_path(const shimmy_route *route, af_slice path) {
+    size_t n = strlen(route->path);
+    bool named = n > 1 && route->path[n - 1] == '/';
+    if (path.n < n || memcmp(path.p, route->path, n) != 0 || (path.n > n) != named) return af_slice_of(NULL, 0);
+    return af_slice_of(path.p + n, path.n - n);
+}
+
+static bool serves_method(const shimmy_route *route, af_slice method) {
+    return af_slice_is(method, route->method) || (strcmp(route->method, "GET") == 0 && af_slice_is(method, "HEAD"));
+}
+
+/* Methods of all routes at a path, as Allow has them; "" for an unknown path. */
+static void list_methods(af_slice path, char *out, size_t size) {
+    *out = 0;
+    for (size_t i = 0; i < shimmy_route_count; i++) {
+        if (!match_path(&shimmy_routes[i], path).p) continue;
+        bool get = strcmp(shimmy_routes[i].method, "GET") == 0;
+        size_t at = strlen(out);
+        snprintf(out + at, size - at, "%s%s", at ? ", " : "", get ? "GET, HEAD" : shimmy_routes[i].method);
+    }
+    size_t at = strlen(out);
+    if (at) snprintf(out + at, size - at, ", OPTIONS");
+}
+
+static const shimmy_route *find_route(af_slice method, af_slice path, af_slice *name) {
+    for (size_t i = 0; i < shimmy_route_count; i++) {
+        *name = match_path(&shimmy_routes[i], path);
+        if (name->p && serves_method(&shimmy_routes[i], method)) return &shimmy_routes[i];
+    }
+    return NULL;
+}
+
+static void reply_refusal(shimmy_conn *conn, const shimmy_refusal *refusal, const char *allow) {
+    shimmy_reply reply = {.allow = allow};
+    shimmy_reply_refusal(&reply, refusal);
+    shimmy_conn_reply(conn, &reply);
+}
+
+static void reply_no_route(shimmy_conn *conn, af_slice method, af_slice path) {
+    char allow[64];
+    list_methods(path, allow, sizeof allow);
+    shimmy_refusal refusal;
+    if (af_slice_is(method, "OPTIONS")) { /* a preflight asks about any path */
+        shimmy_reply reply = {.status = 204, .allow = *allow ? allow : NULL};
+        shimmy_conn_reply(conn, &reply);
+        return;
+    }
+    if (*allow)
+        shimmy_refuse(&refusal, 405, "method_not_allowed", NULL, "%.*s %.*s: allowed is %s", (int)method.n, method.p,
+                      (int)path.n, path.p, allow);
+    else
+        shimmy_refuse(&refusal, 404, "not_found", NULL, "%.*s %.*s: there is no such route; GET / lists them",
+                      (int)method.n, method.p, (int)path.n, path.p);
+    reply_refusal(conn, &refusal, *allow ? allow : NULL);
+}
+
+static void answer_here(shimmy_server *server, shimmy_conn *conn, const shimmy_route *route, af_slice rest) {
+    shimmy_reply reply = {.status = 200};
+    char *name = shimmy_percent_decode(rest);
+    if (name) {
+        route->here(server, name, &reply);
+    } else {
+        shimmy_refusal refusal;
+        shimmy_refuse(&refusal, 400, "invalid_path", NULL, "the path is not percent-encoded as it should be");
+        shimmy_reply_refusal(&reply, &refusal);
+    }
+    af_free(name);
+    shimmy_conn_reply(conn, &reply);
+}
+
+void shimmy_route_request(shimmy_server *server, shimmy_conn *conn, const shimmy_http_request *request) {
+    af_slice method = request->head->method, path = request->head->path, name;
+    if (path.n > 1 && path.p[path.n - 1] == '/') path.n--;
+    const shimmy_route *route = find_route(method, path, &name);
+    if (!route) {
+        reply_no_route(conn, method, path);
+    } else if (route->needs_model && !server->ready) {
+        shimmy_refusal refusal;
+        shimmy_refuse(&refusal, 503, "loading", NULL, "the model is still loading: try again in a moment");
+        reply_refusal(conn, &refusal, NULL);
+    } else if (route->here) {
+        answer_here(server, conn, route, name);
+    } else {
+        shimmy_call_start(server, conn, route);
+    }
+}

@@ -1,0 +1,27 @@
+/* router.h - which request goes to which function: one table. */
+#ifndef SHIMMY_ROUTER_H
+#define SHIMMY_ROUTER_H
+
+#include "http/call.h"
+
+typedef struct shimmy_route {
+    const char *method; /* GET stands for HEAD too */
+    const char *path;   /* one that ends in '/' takes any one name after it */
+    bool needs_model;   /* answered with 503 while it loads */
+    /* Exactly one of the two. here: on the loop, at once; `name` is what followed the path, decoded, or "". */
+    void (*here)(shimmy_server *server, const char *name, shimmy_reply *reply);
+    /* On a worker: 0, or negative with call->refusal set. */
+    int (*work)(shimmy_call *call);
+} shimmy_route;
+
+/* Answers a request, or starts the call that will. */
+void shimmy_route_request(shimmy_server *server, shimmy_conn *conn, const shimmy_http_request *request);
+
+/* Makes a reply of a refusal. */
+void shimmy_reply_refusal(shimmy_reply *reply, const shimmy_refusal *refusal);
+
+/* routes.c: the table. */
+extern const shimmy_route shimmy_routes[];
+extern const size_t shimmy_route_count;
+
+#endif

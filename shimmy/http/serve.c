@@ -1,0 +1,242 @@
+/* serve.c - the life of a server: bind, load beside a loop that already answers, serve, drain, end. See serve.h.
+ *
+ * Order of birth: loop, listener, mailbox, workers, loader; of death: listener, connections, workers, engine, mailbox,
+ * model. Nothing runs on a timer: an idle server sleeps in one epoll_wait.
+ */
+#include "http/serve.h"
+
+#include "base/os.h"
+#include "http/router.h"
+#include "http/server.h"
+
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    TEXT_WORKERS = 2,
+    DRAIN_SECONDS = 30,
+    DESCRIPTORS_KEPT = 64, /* for files, the model's shards, and sockets being refused */
+    CONNECTIONS = 4096,
+    TEMPLATE_BYTES = 16 * 1024 * 1024
+};
+
+typedef struct serving {
+    shimmy_server server;
+    struct event *signals[2], *drain_timer;
+    bool draining;
+
+    af_thread *loader;
+    shimmy_mail loaded; /* posted by the loader when done */
+    int outcome;        /* of loading; negative ends the server */
+    af_error *error;
+} serving;
+
+/* ---- Loading, on its own thread ---- */
+
+static int load_template(shimmy_server *server, af_error *error) {
+    const char *path = server->options->chat_template;
+    char *text;
+    size_t size;
+    if (!path) return 0;
+    int rc = af_os_read_file(path, TEMPLATE_BYTES, &text, &size, error);
+    if (rc < 0) return rc;
+    rc = af_template_open(text, size, &server->template, error);
+    af_free(text);
+    return rc < 0 ? af_fail_within(error, rc, "--chat-template %s", path) : 0;
+}
+
+static int load_all(shimmy_server *server, af_error *error) {
+    const shimmy_serve_options *options = server->options;
+    af_model_options model_options = af_model_options_default();
+    af_engine_options engine_options = options->engine;
+    if (!engine_options.ctx) engine_options.ctx = options->ctx;
+    model_options.ctx = engine_options.ctx;
+    int rc = af_model_open(options->model_path, &model_options, &server->model, error);
+    if (rc == 0) rc = load_template(server, error);
+    if (rc == 0) rc = af_engine_open(server->model, &engine_options, &server->engine, error);
+    return rc;
+}
+
+static void load(void *user) {
+    serving *s = user;
+    s->outcome = load_all(&s->server, s->error);
+    shimmy_mailbox_post(s->server.mailbox, &s->loaded);
+}
+
+/* ---- Ready ---- */
+
+static void print_ready(const shimmy_server *server, const af_engine_info *info) {
+    const char *why = "as asked by --ctx";
+    if (info->ctx_from_memory)
+        why = "what memory allows";
+    else if (info->ctx == server->info.context)
+        why = "the model's native length";
+    fprintf(stderr, "shimmy: %s: context %u tokens (%s; native %u), %u at once and %u waiting, %s\n",
+            server->limits.model_name, info->ctx, why, server->info.context, info->parallel, info->queue,
+            info->device ? info->device : "");
+    printf("shimmy: listening on %s\n", shimmy_listener_address(server->listener));
+    fflush(stdout);
+}
+
+static void on_loaded(shimmy_mail *mail) {
+    serving *s = (serving *)(void *)((char *)mail - offsetof(serving, loaded));
+    shimmy_server *server = &s->server;
+    af_thread_join(s->loader);
+    s->loader = NULL;
+    if (s->outcome < 0) {
+        event_base_loopbreak(server->base);
+        return;
+    }
+    af_engine_info info;
+    af_engine_get_info(server->engine, &info);
+    af_model_get_info(server->model, &server->info);
+    server->ctx = info.ctx;
+    server->limits = (shimmy_request_limits){
+        .model_name = server->options->model_name,
+        .model_path = server->options->model_path,
+        .vocabulary = server->info.vocabulary,
+        .sampling = af_sampling_default(server->model),
+        .penalty_compat = server->options->penalty_compat,
+    };
+    server->ready = true;
+    print_ready(server, &info);
+}
+
+/* ---- What connections report ---- */
+
+static void on_socket(void *user, int fd) {
+    shimmy_server *server = user;
+    shimmy_http_accept(server->http, fd);
+    if (shimmy_http_full(server->http)) shimmy_listener_pause(server->listener, true);
+}
+
+static void on_closed(void *user) {
+    serving *s = user;
+    if (s->draining && !shimmy_http_count(s->server.http))
+        event_base_loopexit(s->server.base, NULL);
+    else if (s->server.listener)
+        shimmy_listener_pause(s->server.listener, false);
+}
+
+static void on_request(void *user, shimmy_conn *conn, const shimmy_http_request *request) {
+    serving *s = user;
+    shimmy_route_request(&s->server, conn, request);
+}
+
+static void write_error(af_buf *out, int status, const char *message) {
+    shimmy_refusal refusal;
+    shimmy_refuse(&refusal, status, status == 413 ? "body_too_large" : "invalid_http", NULL, "%s", message);
+    shimmy_write_refusal(out, &refusal);
+}
+
+/* ---- Ending ---- */
+
+/* Leaves at once, from a second signal or while loading, where nothing can be waited for. */
+static void leave_now(serving *s, int code) {
+    shimmy_listener_close(s->server.listener);
+    fflush(NULL);
+    _exit(code);
+}
+
+static void on_drain_over(int fd, short what, void *user) {
+    (void)fd, (void)what;
+    serving *s = user;
+    event_base_loopexit(s->server.base, NULL);
+}
+
+static void on_signal(int number, short what, void *user) {
+    (void)what;
+    serving *s = user;
+    if (s->draining) leave_now(s, 128 + number);
+    if (s->loader) leave_now(s, 0);
+    s->draining = true;
+    shimmy_listener_close(s->server.listener);
+    s->server.listener = NULL;
+    evtimer_add(s->drain_timer, &(struct timeval){.tv_sec = DRAIN_SECONDS});
+    shimmy_http_drain(s->server.http);
+    if (!shimmy_http_count(s->server.http)) event_base_loopexit(s->server.base, NULL);
+}
+
+static int open_signals(serving *s, af_error *error) {
+    static const int numbers[] = {SIGTERM, SIGINT};
+    signal(SIGPIPE, SIG_IGN);
+    s->drain_timer = evtimer_new(s->server.base, on_drain_over, s);
+    bool failed = !s->drain_timer;
+    for (size_t i = 0; i < 2 && !failed; i++) {
+        s->signals[i] = evsignal_new(s->server.base, numbers[i], on_signal, s);
+        failed = !s->signals[i] || evsignal_add(s->signals[i], NULL) < 0;
+    }
+    return failed ? af_fail(error, AF_ENOMEM, "signal handlers: out of memory") : 0;
+}
+
+static int open_base(shimmy_server *server, af_error *error) {
+    if (evthread_use_pthreads() < 0) return af_fail(error, AF_ENOMEM, "libevent: cannot use threads");
+    server->base = event_base_new();
+    return server->base ? 0 : af_fail(error, AF_ENOMEM, "libevent: no event loop");
+}
+
+static size_t most_connections(void) {
+    long limit = sysconf(_SC_OPEN_MAX);
+    if (limit < 2 * DESCRIPTORS_KEPT) return DESCRIPTORS_KEPT / 2;
+    return limit - DESCRIPTORS_KEPT > CONNECTIONS ? CONNECTIONS : (size_t)(limit - DESCRIPTORS_KEPT);
+}
+
+static int open_all(serving *s, af_error *error) {
+    shimmy_server *server = &s->server;
+    shimmy_http_options http = {
+        .max_body = server->options->max_body,
+        .max_connections = most_connections(),
+        .on_request = on_request,
+        .write_error = write_error,
+        .on_closed = on_closed,
+        .user = s,
+    };
+    int rc = open_base(server, error);
+    if (rc == 0) rc = open_signals(s, error);
+    if (rc == 0) rc = shimmy_http_open(server->base, &http, &server->http, error);
+    if (rc == 0)
+        rc = shimmy_listener_open(server->base, server->options->bind, on_socket, server, &server->listener, error);
+    if (rc == 0) rc = shimmy_mailbox_open(server->base, &server->mailbox, error);
+    if (rc == 0) rc = shimmy_workers_open(TEXT_WORKERS, &server->workers, error);
+    if (rc == 0) rc = af_thread_start(&s->loader, "loader", load, s, error);
+    return rc;
+}
+
+static void close_all(serving *s) {
+    shimmy_server *server = &s->server;
+    for (size_t i = 0; i < 2; i++) /* from here on a signal has its usual meaning */
+        if (s->signals[i]) event_free(s->signals[i]);
+    if (s->loader) af_thread_join(s->loader);
+    shimmy_listener_close(server->listener);
+    server->listener = NULL;
+    shimmy_http_close(server->http);
+    shimmy_workers_close(server->workers);
+    af_engine_close(server->engine); /* the last events go to the mailbox */
+    shimmy_mailbox_close(server->mailbox);
+    af_template_close(server->template);
+    af_model_close(server->model);
+    if (s->drain_timer) event_free(s->drain_timer);
+    if (server->base) event_base_free(server->base);
+    af_buf_clear(&server->spare);
+    af_buf_clear(&server->event);
+}
+
+int shimmy_serve(const shimmy_serve_options *options, af_error *error) {
+    af_error unseen;
+    serving s = {.server = {.options = options, .started = af_os_unix_time()}};
+    s.error = error ? error : &unseen;
+    s.loaded.deliver = on_loaded;
+    int rc = open_all(&s, s.error);
+    if (rc == 0) {
+        event_base_dispatch(s.server.base);
+        rc = s.outcome;
+    }
+    close_all(&s);
+    return rc;
+}

@@ -1,0 +1,37 @@
+/* server.h - what the parts of a running server share. Owned and filled by serve.c. */
+#ifndef SHIMMY_SERVER_H
+#define SHIMMY_SERVER_H
+
+#include "http/conn.h"
+#include "http/listener.h"
+#include "http/mailbox.h"
+#include "http/serve.h"
+#include "http/workers.h"
+#include "openai/request.h"
+
+#include <stdatomic.h>
+
+typedef struct shimmy_server {
+    const shimmy_serve_options *options;
+    struct event_base *base;
+    shimmy_http *http;
+    shimmy_listener *listener;
+    shimmy_mailbox *mailbox;
+    shimmy_workers *workers;
+    int64_t started; /* seconds since 1970 */
+
+    /* What the loader made; not touched by others before `ready`, not changed after. */
+    af_model *model;
+    af_template *template; /* --chat-template, or NULL */
+    af_engine *engine;
+    af_model_info info;
+    shimmy_request_limits limits;
+    uint32_t ctx;
+
+    /* The loop's own. */
+    bool ready;
+    af_buf spare; /* changes places with a choice's text, so that streams do not allocate */
+    af_buf event; /* one SSE event being written */
+} shimmy_server;
+
+#endif

@@ -1,0 +1,241 @@
+/* request.c - see request.h. Sampling fields are rows of a table; the rest is checked a function a field. */
+#include "openai/request.h"
+
+#include "openai/fields.h"
+
+#include <float.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Sampling ---- */
+
+/* Each field of af_sampling that a request may set, with its bounds. */
+static const struct real_field {
+    const char *name;
+    double low, high;
+    size_t offset;
+} reals[] = {
+    {"temperature", 0, FLT_MAX, offsetof(af_sampling, temperature)},
+    {"top_p", 0, 1, offsetof(af_sampling, top_p)},
+    {"min_p", 0, 1, offsetof(af_sampling, min_p)},
+    {"presence_penalty", -2, 2, offsetof(af_sampling, presence_penalty)},
+    {"frequency_penalty", -2, 2, offsetof(af_sampling, frequency_penalty)},
+    {"repeat_penalty", FLT_MIN, 1e6, offsetof(af_sampling, repeat_penalty)},
+};
+
+static const struct int_field {
+    const char *name;
+    int64_t low, high;
+    size_t offset;
+} ints[] = {
+    {"top_k", -1, INT32_MAX, offsetof(af_sampling, top_k)},
+    {"repeat_last_n", -1, INT32_MAX, offsetof(af_sampling, repeat_last_n)},
+};
+
+/* The seed documents' meaning of the two penalties (--penalty-compat shimmy): one repeat penalty from the larger. */
+static void apply_compat(af_sampling *s) {
+    float raw = s->presence_penalty > s->frequency_penalty ? s->presence_penalty : s->frequency_penalty;
+    if (raw > 0) s->repeat_penalty = 1 + raw * 0.5f;
+    s->presence_penalty = s->frequency_penalty = 0;
+}
+
+static int read_sampling(const json_t *json, const shimmy_request_limits *limits, af_sampling *out,
+                         shimmy_refusal *refusal) {
+    *out = limits->sampling;
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        float *field = (float *)((char *)out + reals[i].offset);
+        double value = *field;
+        int rc = shimmy_read_real(json, reals[i].name, reals[i].low, reals[i].high, &value, refusal);
+        if (rc < 0) return rc;
+        *field = (float)value;
+    }
+    for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
+        int32_t *field = (int32_t *)(void *)((char *)out + ints[i].offset);
+        int64_t value = *field;
+        int rc = shimmy_read_int(json, ints[i].name, ints[i].low, ints[i].high, &value, refusal);
+        if (rc < 0) return rc;
+        *field = (int32_t)value;
+    }
+    if (out->top_k < 0) out->top_k = 0;             /* -1: off, as other servers write it */
+    if (out->top_p < FLT_MIN) out->top_p = FLT_MIN; /* 0 keeps the best token alone */
+    if (limits->penalty_compat) apply_compat(out);
+    int64_t seed = -1; /* AF_SEED_RANDOM */
+    int rc = shimmy_read_int(json, "seed", INT64_MIN, INT64_MAX, &seed, refusal);
+    out->seed = (uint64_t)seed;
+    return rc;
+}
+
+/* ---- Fields of both routes ---- */
+
+static int read_max_tokens(const json_t *json, shimmy_request *out, shimmy_refusal *refusal) {
+    out->max_tokens = -1;
+    int rc = shimmy_read_int(json, "max_tokens", -1, INT64_MAX, &out->max_tokens, refusal);
+    if (rc < 0 || !out->chat) return rc;
+    return shimmy_read_int(json, "max_completion_tokens", -1, INT64_MAX, &out->max_tokens, refusal);
+}
+
+static int add_stop(const json_t *value, const char *param, shimmy_request *out, shimmy_refusal *refusal) {
+    if (!json_is_string(value)) return shimmy_wrong_type(value, param, "a string", refusal);
+    size_t length = json_string_length(value);
+    if (length > SHIMMY_STOP_BYTES)
+        return shimmy_refuse(refusal, 400, "string_too_long", param, "%s: found %zu bytes, at most %d are allowed",
+                             param, length, SHIMMY_STOP_BYTES);
+    if (length) out->stops[out->stop_count++] = json_string_value(value); /* an empty one stops nothing */
+    return 0;
+}
+
+static int read_stops(const json_t *json, shimmy_request *out, shimmy_refusal *refusal) {
+    const json_t *value = shimmy_field(json, "stop");
+    if (!value) return 0;
+    if (json_is_string(value)) return add_stop(value, "stop", out, refusal);
+    if (!json_is_array(value)) return shimmy_wrong_type(value, "stop", "a string or an array of strings", refusal);
+    size_t count = json_array_size(value);
+    if (count > SHIMMY_STOPS)
+        return shimmy_refuse(refusal, 400, "array_above_max_length", "stop",
+                             "stop: found %zu strings, at most %d are allowed", count, SHIMMY_STOPS);
+    for (size_t i = 0; i < count; i++) {
+        char param[32];
+        snprintf(param, sizeof param, "stop[%zu]", i);
+        int rc = add_stop(json_array_get(value, i), param, out, refusal);
+        if (rc < 0) return rc;
+    }
+    return 0;
+}
+
+static int read_stream(const json_t *json, shimmy_request *out, shimmy_refusal *refusal) {
+    int rc = shimmy_read_bool(json, "stream", &out->stream, refusal);
+    if (rc < 0) return rc;
+    const json_t *options = shimmy_field(json, "stream_options");
+    if (!options) return 0;
+    if (!json_is_object(options)) return shimmy_wrong_type(options, "stream_options", "an object", refusal);
+    return shimmy_read_bool(options, "include_usage", &out->include_usage, refusal);
+}
+
+static bool is_off(const json_t *value) {
+    if (!value || json_is_false(value)) return true;
+    if (json_is_object(value)) return json_object_size(value) == 0;
+    return json_is_string(value) && json_string_length(value) == 0;
+}
+
+/* What would change the answer but is not done yet: refused rather than passed over in silence. */
+static int check_unsupported(const json_t *json, const shimmy_request *request, shimmy_refusal *refusal) {
+    static const char *const names[] = {"logprobs", "top_logprobs", "logit_bias", "grammar", "suffix"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *value = shimmy_field(json, names[i]);
+        bool zero = request->chat && json_is_integer(value) && json_integer_value(value) == 0;
+        if (!is_off(value) && !zero)
+            return shimmy_refuse(refusal, 400, "unsupported", names[i], "%s: not supported yet", names[i]);
+    }
+    int64_t best_of = request->n;
+    int rc = shimmy_read_int(json, "best_of", request->n, request->n, &best_of, refusal);
+    if (rc < 0) return rc;
+    const json_t *format = shimmy_field(json, "response_format");
+    if (!format) return 0;
+    if (!json_is_object(format)) return shimmy_wrong_type(format, "response_format", "an object", refusal);
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (type && strcmp(type, "text") == 0) return 0;
+    return shimmy_refuse(refusal, 400, "unsupported", "response_format.type",
+                         "response_format.type: found '%.60s', only 'text' is supported yet", type ? type : "nothing");
+}
+
+static int read_common(const json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
+                       shimmy_refusal *refusal) {
+    int64_t n = 1;
+    int rc = shimmy_request_model(json, limits, refusal);
+    if (rc == 0) rc = read_stream(json, out, refusal);
+    if (rc == 0) rc = read_max_tokens(json, out, refusal);
+    if (rc == 0) rc = read_sampling(json, limits, &out->sampling, refusal);
+    if (rc == 0) rc = read_stops(json, out, refusal);
+    if (rc == 0) rc = shimmy_read_int(json, "n", 1, SHIMMY_CHOICES, &n, refusal);
+    if (rc == 0) rc = shimmy_read_bool(json, "ignore_eos", &out->ignore_eos, refusal);
+    out->n = (uint32_t)n;
+    if (rc == 0) rc = check_unsupported(json, out, refusal);
+    return rc;
+}
+
+/* ---- Prompts of /v1/completions: a string, ids, or an array of either ---- */
+
+static int add_prompt(const json_t *value, const char *param, const shimmy_request_limits *limits, shimmy_request *out,
+                      shimmy_refusal *refusal) {
+    shimmy_prompt *prompt = &out->prompts[out->prompt_count];
+    *prompt = (shimmy_prompt){0};
+    if (json_is_string(value)) {
+        prompt->text = json_string_value(value);
+        prompt->length = json_string_length(value);
+    } else if (json_is_array(value) && json_array_size(value)) {
+        int rc = shimmy_read_ids(value, param, limits->vocabulary, &prompt->ids, &prompt->count, refusal);
+        if (rc < 0) return rc;
+    } else if (json_is_array(value)) {
+        return shimmy_refuse(refusal, 400, "empty_array", param, "%s: found an empty array", param);
+    } else {
+        return shimmy_wrong_type(value, param, "a string or an array of token ids", refusal);
+    }
+    out->prompt_count++;
+    return 0;
+}
+
+static int read_prompts(const json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
+                        shimmy_refusal *refusal) {
+    const json_t *value = shimmy_field(json, "prompt");
+    const json_t *first = json_array_get(value, 0);
+    if (!json_is_array(value) || !first || json_is_number(first))
+        return add_prompt(value, "prompt", limits, out, refusal);
+    size_t count = json_array_size(value);
+    if (count * out->n > SHIMMY_CHOICES)
+        return shimmy_refuse(refusal, 400, "array_above_max_length", "prompt",
+                             "prompt: %zu prompts of n %u choices, at most %d choices together are allowed", count,
+                             out->n, SHIMMY_CHOICES);
+    for (size_t i = 0; i < count; i++) {
+        char param[32];
+        snprintf(param, sizeof param, "prompt[%zu]", i);
+        int rc = add_prompt(json_array_get(value, i), param, limits, out, refusal);
+        if (rc < 0) return rc;
+    }
+    return 0;
+}
+
+/* ---- The model ---- */
+
+bool shimmy_model_matches(const char *wanted, const shimmy_request_limits *limits) {
+    if (!*wanted || strcmp(wanted, limits->model_name) == 0 || strcmp(wanted, limits->model_path) == 0) return true;
+    const char *slash = strrchr(limits->model_path, '/');
+    const char *file = slash ? slash + 1 : limits->model_path;
+    size_t n = strlen(wanted);
+    return strncmp(wanted, file, n) == 0 && (!file[n] || strcmp(file + n, ".gguf") == 0);
+}
+
+int shimmy_request_model(const json_t *json, const shimmy_request_limits *limits, shimmy_refusal *refusal) {
+    const char *wanted = "";
+    int rc = shimmy_read_text(json, "model", &wanted, refusal);
+    if (rc < 0 || shimmy_model_matches(wanted, limits)) return rc;
+    return shimmy_refuse(refusal, 404, "model_not_found", "model",
+                         "model: '%.200s' is not served here; served is '%.200s'", wanted, limits->model_name);
+}
+
+/* ---- Whole requests ---- */
+
+int shimmy_request_parse(bool chat, const char *body, size_t length, const shimmy_request_limits *limits,
+                         shimmy_request *out, shimmy_refusal *refusal) {
+    memset(out, 0, sizeof *out);
+    out->chat = chat;
+    int rc = shimmy_parse_body(body, length, &out->json, refusal);
+    if (rc == 0) rc = read_common(out->json, limits, out, refusal);
+    if (rc == 0 && chat) {
+        out->prompt_count = 1;
+        rc = shimmy_request_messages(out->json, &out->render, refusal);
+    } else if (rc == 0) {
+        rc = read_prompts(out->json, limits, out, refusal);
+        if (rc == 0) rc = shimmy_read_bool(out->json, "echo", &out->echo, refusal);
+    }
+    if (rc < 0) shimmy_request_clear(out);
+    return rc;
+}
+
+void shimmy_request_clear(shimmy_request *request) {
+    for (size_t i = 0; i < SHIMMY_CHOICES; i++) free(request->prompts[i].ids);
+    free(request->render);
+    json_decref(request->json);
+    memset(request, 0, sizeof *request);
+}

@@ -1,0 +1,63 @@
+/* request.h - POST /v1/chat/completions and /v1/completions: from JSON to what the engine is asked.
+ *
+ * Pure: knows neither sockets nor models beyond the facts in shimmy_request_limits. Everything a request can get wrong
+ * on its own is refused here; what needs the model (template, tokens, context) is refused by whoever asks it.
+ */
+#ifndef SHIMMY_OPENAI_REQUEST_H
+#define SHIMMY_OPENAI_REQUEST_H
+
+#include "openai/error.h"
+
+#include <jansson.h>
+
+enum {
+    SHIMMY_STOPS = 16,
+    SHIMMY_STOP_BYTES = 4096,
+    SHIMMY_CHOICES = 32 /* prompts times n */
+};
+
+typedef struct shimmy_request_limits {
+    const char *model_name;
+    const char *model_path; /* its last part counts as a name too */
+    uint32_t vocabulary;
+    af_sampling sampling; /* the defaults */
+    bool penalty_compat;
+} shimmy_request_limits;
+
+/* A prompt is text or ids. */
+typedef struct shimmy_prompt {
+    const char *text; /* borrowed from the JSON; NULL: ids */
+    size_t length;
+    int32_t *ids;
+    size_t count;
+} shimmy_prompt;
+
+typedef struct shimmy_request {
+    bool chat;
+    bool stream, include_usage;
+    bool echo;
+    bool ignore_eos;
+    uint32_t n; /* choices for each prompt */
+    int64_t max_tokens;
+    af_sampling sampling;
+    const char *stops[SHIMMY_STOPS]; /* borrowed from the JSON */
+    size_t stop_count;
+    char *render;                          /* chat: the JSON text for af_model_render */
+    shimmy_prompt prompts[SHIMMY_CHOICES]; /* completions */
+    size_t prompt_count;                   /* 1 for chat */
+    json_t *json;                          /* owner of what is borrowed */
+} shimmy_request;
+
+/* Parses a body. On success the caller clears *out; on failure there is nothing to clear. */
+int shimmy_request_parse(bool chat, const char *body, size_t length, const shimmy_request_limits *limits,
+                         shimmy_request *out, shimmy_refusal *refusal);
+void shimmy_request_clear(shimmy_request *request);
+
+/* Checks "messages" and keeps of a chat request what a template sees; *render is freed with af_free. */
+int shimmy_request_messages(const json_t *json, char **render, shimmy_refusal *refusal);
+
+/* Refuses a "model" that is not the one served. */
+int shimmy_request_model(const json_t *json, const shimmy_request_limits *limits, shimmy_refusal *refusal);
+bool shimmy_model_matches(const char *wanted, const shimmy_request_limits *limits);
+
+#endif

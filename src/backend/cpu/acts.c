@@ -1,0 +1,55 @@
+/* acts.c - a batch of activations: its memory and its quantization (acts.h says how it lies). */
+#include "backend/cpu/acts.h"
+
+#include "backend/cpu/kernels.h"
+#include "base/os.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+int af_acts_open(uint32_t max_tokens, uint32_t max_width, af_acts **out, af_error *error) {
+    af_acts *a = calloc(1, sizeof *a);
+    if (!a) return af_fail_memory(error, sizeof *a, "activations");
+    a->max_tokens = max_tokens;
+    a->max_width = max_width;
+    size_t tokens = ((size_t)max_tokens + AF_LANES - 1) / AF_LANES * AF_LANES;
+    size_t entries = tokens * (((size_t)max_width + AF_BLOCK - 1) / AF_BLOCK);
+    size_t plane = (entries * sizeof(float) + AF_VECTOR - 1) / AF_VECTOR * AF_VECTOR;
+    a->bytes = entries * AF_BLOCK + (4 + AF_STARTS) * plane;
+    a->memory = af_os_pages(a->bytes, a->bytes >= AF_HUGE_BYTES);
+    if (!a->memory) {
+        size_t bytes = a->bytes;
+        free(a);
+        return af_fail_memory(error, bytes, "activations");
+    }
+    float **planes[] = {&a->d, &a->sum, &a->sum_first, &a->sum_second};
+    unsigned char *p = a->memory;
+    for (size_t i = 0; i < sizeof planes / sizeof *planes; i++, p += plane) *planes[i] = (float *)p;
+    for (size_t i = 0; i < AF_STARTS; i++, p += plane) a->start[i] = (int32_t *)p;
+    a->q = (int8_t *)p;
+    *out = a;
+    return 0;
+}
+
+void af_acts_close(af_acts *acts) {
+    if (!acts) return;
+    af_os_pages_free(acts->memory, acts->bytes);
+    free(acts);
+}
+
+void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width) {
+    assert(tokens <= acts->max_tokens && width <= acts->max_width);
+    acts->x = x;
+    acts->stride = stride;
+    acts->tokens = tokens;
+    acts->width = width;
+    acts->blocks = (width + AF_BLOCK - 1) / AF_BLOCK;
+    acts->lanes = 1;
+    while (acts->lanes < tokens && acts->lanes < AF_LANES) acts->lanes *= 2;
+}
+
+void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end) {
+    assert(token_end <= acts->tokens && acts->width % AF_BLOCK == 0);
+    const af_kernels *kernels = af_kernels_of(isa);
+    for (uint32_t token = token_begin; token < token_end; token++) kernels->quantize(acts, token);
+}

@@ -1,0 +1,86 @@
+/* acts.h - a batch of activations as the kernels read it.
+ *
+ * Rounded to int8 a block of 32 columns at a time: d = the largest magnitude / 127, q = x / d to the nearest integer.
+ * With it go the sums that formats with an offset or a minimum need, so that no kernel adds up activations.
+ *
+ * Up to 16 tokens lie side by side, block after block, so that a tile of tokens reads one stream and no two tokens
+ * compete for the same cache set; smaller batches lie closer (`lanes`). Every array below has an entry for each
+ * (token, block), at af_acts_at().
+ */
+#ifndef AF_CPU_ACTS_H
+#define AF_CPU_ACTS_H
+
+#include "backend/cpu/layout.h"
+
+#define AF_LANES 16 /* the most tokens side by side; a tile of tokens never crosses such a group */
+
+/* A block with no magnitude above this is taken as zero: its scale's reciprocal could overflow. */
+#define AF_ACTS_SMALLEST 1e-30f
+
+/* Where a block's integer sum starts: minus the format's offset times the sum of q, over the whole block or its first
+ * and second 16 columns. */
+typedef enum af_start {
+    AF_START_8,
+    AF_START_16,
+    AF_START_128,
+    AF_START_4_FIRST,
+    AF_START_4_SECOND,
+    AF_START_32_FIRST,
+    AF_START_32_SECOND,
+    AF_STARTS
+} af_start;
+
+struct af_acts {
+    const float *x; /* the caller's: token t's row is x + t * stride */
+    size_t stride;
+    uint32_t tokens, width;
+    uint32_t blocks; /* of 32 columns; a width that is no multiple of 32 is never quantized */
+    uint32_t lanes;  /* 1, 2, 4, 8 or 16 tokens side by side */
+
+    int8_t *q; /* 32 an entry */
+    float *d;
+    float *sum, *sum_first, *sum_second; /* d * the sum of q: all 32, the first and the second 16 columns */
+    int32_t *start[AF_STARTS];
+
+    uint32_t max_tokens, max_width;
+    unsigned char *memory;
+    size_t bytes;
+};
+
+static inline size_t af_acts_at(const af_acts *a, uint32_t token, uint32_t block) {
+    return ((size_t)(token / a->lanes) * a->blocks + block) * a->lanes + token % a->lanes;
+}
+
+/* Stores what goes with the quantized block at `at`: its scale and, given the integer sums of its halves, the rest. */
+AF_LAYOUT_INLINE void af_acts_finish_block(af_acts *a, size_t at, float d, int32_t first, int32_t second) {
+    int32_t both = first + second;
+    a->d[at] = d;
+    a->sum[at] = d * (float)both;
+    a->sum_first[at] = d * (float)first;
+    a->sum_second[at] = d * (float)second;
+    a->start[AF_START_8][at] = -8 * both;
+    a->start[AF_START_16][at] = -16 * both;
+    a->start[AF_START_128][at] = -128 * both;
+    a->start[AF_START_4_FIRST][at] = -4 * first;
+    a->start[AF_START_4_SECOND][at] = -4 * second;
+    a->start[AF_START_32_FIRST][at] = -32 * first;
+    a->start[AF_START_32_SECOND][at] = -32 * second;
+}
+
+/* Meaningful for layouts with an offset. */
+AF_LAYOUT_INLINE af_start af_layout_start(af_layout l, bool second_half) {
+    switch (l.offset) {
+    case 4:
+        return second_half ? AF_START_4_SECOND : AF_START_4_FIRST;
+    case 8:
+        return AF_START_8;
+    case 16:
+        return AF_START_16;
+    case 32:
+        return second_half ? AF_START_32_SECOND : AF_START_32_FIRST;
+    default:
+        return AF_START_128;
+    }
+}
+
+#endif

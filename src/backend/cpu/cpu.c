@@ -1,0 +1,269 @@
+/* cpu.c - opens the CPU backend: packs a plan's matrices, reserves its memory; and closes it. */
+#include "backend/cpu/cpu.h"
+
+#include "base/log.h"
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VECTOR      16u /* floats */
+#define LINE        64u /* bytes */
+#define MOST_TOKENS (1u << 20)
+#define MOST_PAGES  (1u << 30)
+#define HUGE_BYTES  ((size_t)4 << 20) /* from here on large pages waste little */
+
+/* ---- Matrices ---- */
+
+/* The matrices of an operation; returns how many. */
+static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_PLAN_PARTS]) {
+    if (op->kind == AF_OP_HEAD) {
+        out[0] = &op->u.head.w;
+        return 1;
+    }
+    if (op->kind != AF_OP_LINEAR) return 0;
+    for (uint32_t i = 0; i < op->u.linear.part_count; i++) out[i] = &op->u.linear.parts[i].w;
+    return op->u.linear.part_count;
+}
+
+static uint64_t stored_bytes(const af_matrix *w) {
+    return (uint64_t)af_row_bytes(w->format, w->cols) * w->rows;
+}
+
+static const af_packed *find_packed(const af_cpu *cpu, const af_matrix *w) {
+    for (size_t i = 0; i < cpu->matrix_count; i++) {
+        const af_matrix *have = &cpu->matrices[i].w;
+        if (have->data == w->data && have->rows == w->rows && have->cols == w->cols && have->format == w->format)
+            return cpu->matrices[i].packed;
+    }
+    return NULL;
+}
+
+/* A matrix that is used twice is packed once. */
+static int pack(af_cpu *cpu, const af_matrix *w, const af_packed **out, af_error *error) {
+    *out = find_packed(cpu, w);
+    if (*out) return 0;
+    af_cpu_matrix *m = &cpu->matrices[cpu->matrix_count];
+    const int status = af_packed_open(cpu->pool, w, cpu->options.exact, cpu->isa, &m->packed, error);
+    if (status) return status;
+    m->w = *w;
+    cpu->matrix_count++;
+    *out = m->packed;
+    return 0;
+}
+
+static void report(const af_cpu *cpu, uint64_t done, uint64_t total) {
+    if (cpu->options.progress)
+        cpu->options.progress(cpu->options.progress_user, total ? (double)done / (double)total : 1.0);
+}
+
+static int pack_all(af_cpu *cpu, af_error *error) {
+    const af_plan *plan = cpu->plan;
+    const af_matrix *w[AF_PLAN_PARTS];
+    uint64_t total = 0, done = 0;
+    for (size_t i = 0; i < plan->op_count; i++)
+        for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) total += stored_bytes(w[j]);
+    for (size_t i = 0; i < plan->op_count; i++) {
+        cpu->ops[i].op = &plan->ops[i];
+        for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) {
+            const int status = pack(cpu, w[j], &cpu->ops[i].packed[j], error);
+            if (status) return status;
+            report(cpu, done += stored_bytes(w[j]), total);
+        }
+    }
+    return 0;
+}
+
+/* ---- Memory ---- */
+
+static int open_rows(af_cpu_rows *rows, size_t count, size_t width, const char *what, af_error *error) {
+    rows->stride = (width + VECTOR - 1) / VECTOR * VECTOR;
+    rows->bytes = count * rows->stride * sizeof(float); /* both below 2^32, checked by check_options and the plan */
+    rows->p = rows->bytes ? af_os_pages(rows->bytes, rows->bytes >= HUGE_BYTES) : NULL;
+    return rows->p || !rows->bytes ? 0 : af_fail_memory(error, rows->bytes, what);
+}
+
+static void close_rows(af_cpu_rows *rows) {
+    if (rows->p) af_os_pages_free(rows->p, rows->bytes);
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+/* The widest input and output of all linear operations. */
+static void widest(const af_plan *plan, uint32_t *in, uint32_t *out) {
+    const af_matrix *w[AF_PLAN_PARTS];
+    *in = *out = 0;
+    for (size_t i = 0; i < plan->op_count; i++)
+        for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) {
+            *in = larger(*in, w[j]->cols);
+            if (plan->ops[i].kind == AF_OP_LINEAR) *out = larger(*out, w[j]->rows);
+        }
+}
+
+static int open_values(af_cpu *cpu, af_error *error) {
+    const af_plan *plan = cpu->plan;
+    const uint32_t tokens = cpu->options.max_tokens, rows = cpu->options.max_rows;
+    uint32_t in, out;
+    widest(plan, &in, &out);
+    int status = 0;
+    for (size_t i = 0; i < plan->value_count && !status; i++)
+        status = open_rows(&cpu->values[i], tokens, plan->widths[i], "activations", error);
+    if (!status) status = open_rows(&cpu->normed, larger(tokens, rows), in, "activations", error);
+    if (!status) status = open_rows(&cpu->product, tokens, out, "activations", error);
+    if (!status) status = open_rows(&cpu->logits, rows, plan->ops[plan->op_count - 1].u.head.w.rows, "logits", error);
+    if (!status) status = af_acts_open(larger(tokens, rows), in, &cpu->acts, error);
+    for (size_t i = 0; i < plan->rope_count && !status; i++) {
+        status = open_rows(&cpu->turns[i].cosines, tokens, plan->ropes[i].rotated, "rotations", error);
+        if (!status) status = open_rows(&cpu->turns[i].sines, tokens, plan->ropes[i].rotated, "rotations", error);
+    }
+    return status;
+}
+
+static size_t whole_lines(size_t bytes) {
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static int open_workers(af_cpu *cpu, af_error *error) {
+    const af_cpu_attend_needs needs = af_cpu_attend_sizes(cpu->plan);
+    size_t linear = 0;
+    for (size_t i = 0; i < cpu->matrix_count; i++) {
+        const size_t bytes = whole_lines(af_linear_scratch_bytes(cpu->matrices[i].packed));
+        if (bytes > linear) linear = bytes;
+    }
+    const size_t q = whole_lines(needs.q * sizeof(float)), w = whole_lines(needs.w * sizeof(float));
+    const size_t state = whole_lines(needs.state * sizeof(float)), one = linear + q + w + 2 * state;
+    cpu->worker_bytes = one * cpu->threads;
+    cpu->worker_memory = af_os_pages(cpu->worker_bytes, false);
+    if (!cpu->worker_memory) return af_fail_memory(error, cpu->worker_bytes, "threads' scratch");
+    for (uint32_t i = 0; i < cpu->threads; i++) {
+        unsigned char *p = cpu->worker_memory + i * one;
+        cpu->workers[i] = (af_cpu_worker){.linear = p,
+                                          .q = (float *)(void *)(p + linear),
+                                          .w = (float *)(void *)(p + linear + q),
+                                          .part = (float *)(void *)(p + linear + q + w),
+                                          .total = (float *)(void *)(p + linear + q + w + state)};
+    }
+    return open_rows(&cpu->partials, 1, needs.partials, "attention", error);
+}
+
+static void *table(size_t count, size_t size, int *status, af_error *error) {
+    void *p = *status ? NULL : calloc(count ? count : 1, size);
+    if (!p && !*status) *status = af_fail_memory(error, count * size, "the CPU backend's tables");
+    return p;
+}
+
+static int open_tables(af_cpu *cpu, af_error *error) {
+    const af_plan *plan = cpu->plan;
+    const uint32_t tokens = cpu->options.max_tokens, rows = cpu->options.max_rows;
+    int status = 0;
+    cpu->ops = table(plan->op_count, sizeof *cpu->ops, &status, error);
+    cpu->matrices = table(plan->op_count * AF_PLAN_PARTS, sizeof *cpu->matrices, &status, error);
+    cpu->workers = table(cpu->threads, sizeof *cpu->workers, &status, error);
+    cpu->values = table(plan->value_count, sizeof *cpu->values, &status, error);
+    cpu->turns = table(plan->rope_count, sizeof *cpu->turns, &status, error);
+    cpu->ids = table(tokens, sizeof *cpu->ids, &status, error);
+    cpu->wanted = table(rows, sizeof *cpu->wanted, &status, error);
+    cpu->runs = table(tokens, sizeof *cpu->runs, &status, error);
+    cpu->blocks = table(tokens, sizeof *cpu->blocks, &status, error);
+    for (int i = 0; i < AF_CPU_TICKETS; i++) {
+        cpu->choices[i].ids = table(rows, sizeof *cpu->choices[i].ids, &status, error);
+        cpu->choices[i].logits = table(rows, sizeof *cpu->choices[i].logits, &status, error);
+    }
+    return status;
+}
+
+/* ---- The backend ---- */
+
+static void cpu_close(af_backend *backend) {
+    af_cpu *cpu = (af_cpu *)backend;
+    for (size_t i = 0; i < cpu->matrix_count; i++) af_packed_close(cpu->matrices[i].packed);
+    for (size_t i = 0; cpu->values && i < cpu->plan->value_count; i++) close_rows(&cpu->values[i]);
+    for (size_t i = 0; cpu->turns && i < cpu->plan->rope_count; i++) {
+        close_rows(&cpu->turns[i].cosines);
+        close_rows(&cpu->turns[i].sines);
+    }
+    close_rows(&cpu->normed);
+    close_rows(&cpu->product);
+    close_rows(&cpu->logits);
+    close_rows(&cpu->partials);
+    af_acts_close(cpu->acts);
+    af_kv_store_close(&cpu->kv);
+    if (cpu->worker_memory) af_os_pages_free(cpu->worker_memory, cpu->worker_bytes);
+    for (int i = 0; i < AF_CPU_TICKETS; i++) {
+        free(cpu->choices[i].ids);
+        free(cpu->choices[i].logits);
+    }
+    void *const tables[] = {cpu->ops, cpu->matrices, cpu->workers, cpu->values, cpu->turns,
+                            cpu->ids, cpu->wanted,   cpu->runs,    cpu->blocks};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
+    af_pool_close(cpu->pool);
+    free(cpu);
+}
+
+static void cpu_describe(const af_backend *backend, char *text, size_t size) {
+    const af_cpu *cpu = (const af_cpu *)backend;
+    snprintf(text, size, "cpu (%s, %u thread%s%s)", af_isa_name(cpu->isa), cpu->threads, cpu->threads == 1 ? "" : "s",
+             cpu->options.exact ? ", exact" : "");
+}
+
+static uint32_t cpu_threads(const af_backend *backend) {
+    return ((const af_cpu *)backend)->threads;
+}
+
+static uint64_t cpu_kv_bytes(const af_backend *backend) {
+    return ((const af_cpu *)backend)->kv.bytes;
+}
+
+static const af_backend_ops cpu_backend_ops = {.name = "cpu",
+                                               .submit = af_cpu_submit,
+                                               .collect = af_cpu_collect,
+                                               .describe = cpu_describe,
+                                               .threads = cpu_threads,
+                                               .kv_bytes = cpu_kv_bytes,
+                                               .close = cpu_close};
+
+static int check_count(const char *what, uint32_t found, uint32_t most, af_error *error) {
+    if (found >= 1 && found <= most) return 0;
+    return af_fail(error, AF_EINVAL, "%s: %u, allowed 1 to %u", what, found, most);
+}
+
+static int check_options(const af_plan *plan, const af_backend_options *o, af_error *error) {
+    if (plan->op_count == 0 || plan->ops[plan->op_count - 1].kind != AF_OP_HEAD)
+        return af_fail(error, AF_EINVAL, "plan: has no head as its last operation");
+    if (o->kv != AF_KV_F16 && o->kv != AF_KV_F32)
+        return af_fail(error, AF_EINVAL, "KV cache type: %d, allowed f16 and f32", (int)o->kv);
+    int status = check_count("tokens in a batch", o->max_tokens, MOST_TOKENS, error);
+    if (!status) status = check_count("rows in a batch", o->max_rows, MOST_TOKENS, error);
+    for (size_t i = 0; i < plan->group_count && !status; i++)
+        status = check_count("pages of the KV cache", o->pages[i], MOST_PAGES, error);
+    return status;
+}
+
+int af_cpu_open(const af_plan *plan, const af_backend_options *options, af_backend **out, af_error *error) {
+    int status = check_options(plan, options, error);
+    if (status) return status;
+    af_cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu) return af_fail_memory(error, sizeof *cpu, "the CPU backend");
+    cpu->base.ops = &cpu_backend_ops;
+    cpu->plan = plan;
+    cpu->options = *options;
+    cpu->threads = options->threads ? options->threads : af_os_cores();
+    cpu->isa = af_cpu_isa();
+    cpu->kernels = af_lane_kernels_of(cpu->isa);
+    cpu->trace = af_env_flag("SHIMMY_DEBUG_RAW");
+    status = af_pool_open(cpu->threads, &cpu->pool, error);
+    if (!status) status = open_tables(cpu, error);
+    if (!status) status = af_kv_store_open(&cpu->kv, plan, options->kv, options->pages, error);
+    if (!status) status = open_values(cpu, error);
+    if (!status) status = pack_all(cpu, error);
+    if (!status) status = open_workers(cpu, error);
+    if (status) {
+        cpu_close(&cpu->base);
+        return status;
+    }
+    *out = &cpu->base;
+    return 0;
+}

@@ -1,0 +1,77 @@
+/* cpu_batch.c - a batch through the plan: its tokens resolved, its runs found, operation after operation. */
+#include "backend/cpu/cpu.h"
+
+#include <assert.h>
+
+static void (*const run_op[])(af_cpu *cpu, const af_cpu_op *op) = {
+    [AF_OP_EMBED] = af_cpu_embed,           [AF_OP_NORM] = af_cpu_norm,     [AF_OP_LINEAR] = af_cpu_linear,
+    [AF_OP_ROPE_STORE] = af_cpu_rope_store, [AF_OP_ATTEND] = af_cpu_attend, [AF_OP_HEAD] = af_cpu_head,
+};
+
+static af_cpu_choices *choices_of(af_cpu *cpu, af_ticket ticket) {
+    af_cpu_choices *c = &cpu->choices[ticket % AF_CPU_TICKETS];
+    return ticket != 0 && c->ticket == ticket ? c : NULL;
+}
+
+static int32_t resolve(af_cpu *cpu, const af_batch_token *token) {
+    if (token->id >= 0) return token->id;
+    const af_cpu_choices *c = choices_of(cpu, token->from);
+    assert(token->id == -1 && c && token->from_row < c->row_count && c->ids[token->from_row] >= 0);
+    return c->ids[token->from_row];
+}
+
+/* Adds token t to the last run, or begins another. */
+static void extend_runs(af_cpu *cpu, uint32_t t) {
+    const af_batch_token *token = &cpu->batch->tokens[t];
+    assert(token->seq < cpu->batch->seq_count);
+    if (cpu->run_count > 0 && cpu->runs[cpu->run_count - 1].seq == token->seq) {
+        assert(token->position == cpu->batch->tokens[t - 1].position + 1);
+        cpu->runs[cpu->run_count - 1].count++;
+        return;
+    }
+    cpu->runs[cpu->run_count++] = (af_cpu_run){.first = t, .count = 1, .seq = token->seq};
+}
+
+static void begin(af_cpu *cpu, const af_batch *batch) {
+    assert(batch->token_count > 0 && batch->token_count <= cpu->options.max_tokens);
+    cpu->batch = batch;
+    cpu->row_count = cpu->run_count = 0;
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        cpu->ids[t] = resolve(cpu, &batch->tokens[t]);
+        extend_runs(cpu, t);
+        if (batch->tokens[t].choose == AF_CHOOSE_NONE) continue;
+        assert(cpu->row_count < cpu->options.max_rows);
+        cpu->wanted[cpu->row_count++] = t;
+    }
+    cpu->last++;
+    af_cpu_choices *c = &cpu->choices[cpu->last % AF_CPU_TICKETS];
+    c->ticket = cpu->last;
+    c->row_count = cpu->row_count;
+}
+
+int af_cpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
+    (void)error;
+    af_cpu *cpu = (af_cpu *)backend;
+    begin(cpu, batch);
+    af_cpu_turn(cpu);
+    for (size_t i = 0; i < cpu->plan->op_count; i++) {
+        const af_op *op = &cpu->plan->ops[i];
+        run_op[op->kind](cpu, &cpu->ops[i]);
+        if (cpu->trace) af_cpu_trace(cpu, op);
+    }
+    cpu->batch = NULL;
+    *ticket = cpu->last;
+    return 0;
+}
+
+/* Ids of the last few tickets are kept, logits of the last one only. */
+int af_cpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error) {
+    af_cpu *cpu = (af_cpu *)backend;
+    const af_cpu_choices *c = choices_of(cpu, ticket);
+    if (!c)
+        return af_fail(error, AF_EINVAL, "ticket %llu: no longer kept, the last is %llu", (unsigned long long)ticket,
+                       (unsigned long long)cpu->last);
+    assert(ticket == cpu->last);
+    *result = (af_result){.row_count = c->row_count, .ids = c->ids, .logits = c->logits};
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* cpu_ops.c - the operations that run row by row: embed, norm, rotate and store; and how rows fall to threads. */
+#include "backend/cpu/cpu.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define ROWS_AT_ONCE 16u    /* of a pool task */
+#define LITTLE_WORK  16384u /* floats that one thread handles in the time it takes to wake another */
+
+typedef struct range_task {
+    af_cpu *cpu;
+    af_cpu_range_fn fn;
+    const void *job;
+    uint32_t rows;
+} range_task;
+
+static void run_range(void *user, uint32_t task, uint32_t worker) {
+    (void)worker;
+    const range_task *r = user;
+    const uint32_t begin = task * ROWS_AT_ONCE, left = r->rows - begin;
+    r->fn(r->cpu, r->job, begin, begin + (left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE));
+}
+
+void af_cpu_ranges(af_cpu *cpu, af_cpu_range_fn fn, const void *job, uint32_t rows, size_t width) {
+    if (rows <= ROWS_AT_ONCE || rows * width <= LITTLE_WORK || cpu->threads == 1) {
+        if (rows > 0) fn(cpu, job, 0, rows);
+        return;
+    }
+    range_task r = {cpu, fn, job, rows};
+    af_pool_run(cpu->pool, run_range, &r, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
+}
+
+static void embed_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
+    const af_op_embed *e = job;
+    const af_matrix *table = &e->table;
+    const size_t row_bytes = af_row_bytes(table->format, table->cols);
+    for (uint32_t t = begin; t < end; t++) {
+        float *out = af_cpu_row(&cpu->values[e->out], t);
+        assert(cpu->ids[t] >= 0 && (uint32_t)cpu->ids[t] < table->rows);
+        table->format->decode((const unsigned char *)table->data + (size_t)cpu->ids[t] * row_bytes, out, table->cols);
+        if (e->scale != 1.0f) cpu->kernels->scale(out, e->scale, table->cols);
+    }
+}
+
+void af_cpu_embed(af_cpu *cpu, const af_cpu_op *op) {
+    const af_op_embed *e = &op->op->u.embed;
+    af_cpu_ranges(cpu, embed_rows, e, cpu->batch->token_count, e->table.cols);
+}
+
+static void norm_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
+    const af_op_norm *n = job;
+    for (uint32_t t = begin; t < end; t++)
+        cpu->kernels->norm(&n->norm, 0, af_cpu_row(&cpu->values[n->in], t), af_cpu_row(&cpu->values[n->out], t));
+}
+
+void af_cpu_norm(af_cpu *cpu, const af_cpu_op *op) {
+    const af_op_norm *n = &op->op->u.norm;
+    af_cpu_ranges(cpu, norm_rows, n, cpu->batch->token_count, n->norm.width);
+}
+
+/* Angles in double: a float's error in position * frequency would grow with the position. */
+static void turn_token(const af_rope *rope, uint32_t position, float *cosines, float *sines) {
+    for (uint32_t i = 0; i < rope->rotated / 2; i++) {
+        const double angle = (double)position * (double)rope->inv_freq[i];
+        const float c = (float)cos(angle) * rope->magnitude, s = (float)sin(angle) * rope->magnitude;
+        if (rope->adjacent) {
+            cosines[2 * i] = cosines[2 * i + 1] = c;
+            sines[2 * i] = -s;
+            sines[2 * i + 1] = s;
+        } else {
+            cosines[i] = c;
+            sines[i] = s;
+        }
+    }
+}
+
+static void turn_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
+    const size_t r = *(const size_t *)job;
+    for (uint32_t t = begin; t < end; t++)
+        turn_token(&cpu->plan->ropes[r], cpu->batch->tokens[t].position, af_cpu_row(&cpu->turns[r].cosines, t),
+                   af_cpu_row(&cpu->turns[r].sines, t));
+}
+
+void af_cpu_turn(af_cpu *cpu) {
+    for (size_t r = 0; r < cpu->plan->rope_count; r++) {
+        const size_t sine_work = (size_t)cpu->plan->ropes[r].rotated * 16; /* one costs about as much as 16 products */
+        af_cpu_ranges(cpu, turn_rows, &r, cpu->batch->token_count, sine_work);
+    }
+}
+
+/* Norms and rotates the heads of one token's q or k. */
+static void turn_heads(const af_cpu *cpu, const af_norm *norm, size_t rope, uint32_t token, float *heads,
+                       uint32_t count, uint32_t dim) {
+    const af_rope *spec = &cpu->plan->ropes[rope];
+    const float *cosines = af_cpu_row(&cpu->turns[rope].cosines, token);
+    const float *sines = af_cpu_row(&cpu->turns[rope].sines, token);
+    for (uint32_t h = 0; h < count; h++) {
+        float *head = heads + (size_t)h * dim;
+        if (norm->kind != AF_NORM_NONE) cpu->kernels->norm(norm, h, head, head);
+        cpu->kernels->rotate(spec, cosines, sines, head);
+    }
+}
+
+static void store_token(const af_cpu *cpu, const af_op_rope_store *s, uint32_t token, const float *k, const float *v) {
+    const af_kv_layer *layer = &cpu->kv.layers[s->cache];
+    const af_batch_token *at = &cpu->batch->tokens[token];
+    const uint32_t *pages = cpu->batch->seqs[at->seq].pages[cpu->plan->caches[s->cache].group];
+    const uint32_t page = pages[at->position / AF_KV_PAGE], slot = at->position % AF_KV_PAGE;
+    assert(page < layer->pages);
+    for (uint32_t h = 0; h < layer->kv_heads; h++)
+        cpu->kernels->store[cpu->kv.type](k + (size_t)h * layer->k_dim, v + (size_t)h * layer->v_dim, layer->k_dim,
+                                          layer->v_dim, layer->v_stride, slot,
+                                          af_kv_store_page(&cpu->kv, s->cache, page, h));
+}
+
+static void rope_store_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
+    const af_op_rope_store *s = job;
+    const af_kv_layer *layer = &cpu->kv.layers[s->cache];
+    for (uint32_t t = begin; t < end; t++) {
+        float *k = af_cpu_row(&cpu->values[s->k], t);
+        turn_heads(cpu, &s->q_norm, s->rope, t, af_cpu_row(&cpu->values[s->q], t), s->heads, layer->k_dim);
+        turn_heads(cpu, &s->k_norm, s->rope, t, k, layer->kv_heads, layer->k_dim);
+        store_token(cpu, s, t, k, af_cpu_row(&cpu->values[s->v], t));
+    }
+}
+
+void af_cpu_rope_store(af_cpu *cpu, const af_cpu_op *op) {
+    const af_op_rope_store *s = &op->op->u.rope_store;
+    const af_kv_layer *layer = &cpu->kv.layers[s->cache];
+    const size_t width = (size_t)(s->heads + layer->kv_heads * 2u) * layer->k_dim;
+    af_cpu_ranges(cpu, rope_store_rows, s, cpu->batch->token_count, width);
+}

@@ -1,0 +1,55 @@
+/* kernels.h - what an instruction set implements: quantizing a token, and multiplying a panel of each kind.
+ *
+ * The order of operations, the same in all of them (linear_scalar.c is the specification):
+ *
+ *     sum = 0
+ *     for each block of 32 columns:
+ *         i = the exact integer sum of (code - offset) * q
+ *         with a scale for 32 columns:   t = scale * i
+ *         with a scale for 16 columns:   t = fma(scale_2, i_2, scale_1 * i_1)
+ *         sum = fma(t, d, sum)
+ *         with minima: sum = fma(minimum, d * sum of q, sum), for 16 columns twice
+ *
+ * Floats (f32, f16, bf16 weights, and exact mode) have two sums, of the even and the odd columns, each a chain of fma;
+ * the result is even + odd.
+ */
+#ifndef AF_CPU_KERNELS_H
+#define AF_CPU_KERNELS_H
+
+#include "backend/cpu/acts.h"
+
+typedef struct af_panel_job {
+    const unsigned char *panel;
+    const af_acts *acts;
+    uint32_t cols;
+    uint32_t rows;                   /* of the panel that exist: 1..16 */
+    uint32_t token_begin, token_end; /* begin: a multiple of AF_LANES */
+    float *out;                      /* token t's first row of this panel is out + t * stride */
+    size_t stride;
+} af_panel_job;
+
+typedef void (*af_panel_fn)(const af_panel_job *job);
+
+typedef struct af_kernels {
+    void (*quantize)(af_acts *acts, uint32_t token);
+    af_panel_fn multiply[AF_PANEL_KINDS];
+} af_kernels;
+
+extern const af_kernels af_kernels_scalar;
+#if defined(__x86_64__)
+extern const af_kernels af_kernels_avx2, af_kernels_avx512;
+#endif
+
+const af_kernels *af_kernels_of(af_isa isa);
+
+/* Packing (pack.c): panels of kind `kind` from rows in a file's format. */
+af_panel_kind af_panel_kind_of(af_type type);
+size_t af_panel_bytes(af_panel_kind kind, uint32_t cols);
+/* Packs `rows` (1..16) rows, `row_bytes` apart, into a zeroed panel. */
+void af_pack_panel(af_panel_kind kind, const unsigned char *source, size_t row_bytes, uint32_t rows, uint32_t cols,
+                   unsigned char *panel);
+/* Decodes `rows` rows to a panel of floats; what lies past them is zero. */
+void af_decode_panel(const af_format *format, const unsigned char *source, size_t row_bytes, uint32_t rows,
+                     uint32_t cols, float *panel);
+
+#endif

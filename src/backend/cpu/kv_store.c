@@ -1,0 +1,55 @@
+/* kv_store.c - sizes and allocates the KV cache (layout in kv_store.h). */
+#include "backend/cpu/kv_store.h"
+
+#include "base/os.h"
+
+#include <stdlib.h>
+
+#define VECTOR 16u /* elements */
+
+static size_t elem_bytes(af_kv_type type) {
+    return type == AF_KV_F16 ? 2 : 4;
+}
+
+/* Lays out one layer at *end and moves *end past it; false if sizes overflow. */
+static bool lay_out(af_kv_layer *layer, const af_cache *cache, uint32_t pages, size_t elem, size_t *end) {
+    const uint32_t v_stride = (cache->v_dim + VECTOR - 1) / VECTOR * VECTOR;
+    *layer = (af_kv_layer){.offset = *end,
+                           .head_bytes = ((size_t)cache->k_dim + v_stride) * AF_KV_PAGE * elem,
+                           .pages = pages,
+                           .kv_heads = cache->kv_heads,
+                           .k_dim = cache->k_dim,
+                           .v_dim = cache->v_dim,
+                           .v_stride = v_stride};
+    size_t heads, bytes;
+    return !__builtin_mul_overflow((size_t)pages, (size_t)cache->kv_heads, &heads) &&
+           !__builtin_mul_overflow(heads, layer->head_bytes, &bytes) && !__builtin_add_overflow(*end, bytes, end);
+}
+
+int af_kv_store_open(af_kv_store *store, const af_plan *plan, af_kv_type type, const uint32_t pages[AF_PLAN_GROUPS],
+                     af_error *error) {
+    *store = (af_kv_store){.type = type};
+    if (plan->cache_count == 0) return 0;
+    const size_t table = plan->cache_count * sizeof *store->layers;
+    store->layers = malloc(table);
+    if (!store->layers) return af_fail_memory(error, table, "the KV cache's layout");
+    for (size_t i = 0; i < plan->cache_count; i++) {
+        const af_cache *cache = &plan->caches[i];
+        if (!lay_out(&store->layers[i], cache, pages[cache->group], elem_bytes(type), &store->bytes)) {
+            store->bytes = 0;
+            af_kv_store_close(store);
+            return af_fail_memory(error, SIZE_MAX, "the KV cache");
+        }
+    }
+    store->memory = af_os_pages(store->bytes, false);
+    if (store->memory) return 0;
+    const size_t bytes = store->bytes;
+    af_kv_store_close(store);
+    return af_fail_memory(error, bytes, "the KV cache");
+}
+
+void af_kv_store_close(af_kv_store *store) {
+    if (store->memory) af_os_pages_free(store->memory, store->bytes);
+    free(store->layers);
+    *store = (af_kv_store){0};
+}

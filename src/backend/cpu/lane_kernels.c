@@ -1,0 +1,14 @@
+/* lane_kernels.c - which table of kernels serves an instruction set, in rising order. */
+#include "backend/cpu/lane_kernels.h"
+
+static const af_lane_kernels *const tables[] = {
+    [AF_ISA_SCALAR] = &af_lane_kernels_scalar,
+#if defined(__x86_64__)
+    [AF_ISA_AVX2] = &af_lane_kernels_avx2,
+    [AF_ISA_AVX512] = &af_lane_kernels_avx512,
+#endif
+};
+
+const af_lane_kernels *af_lane_kernels_of(af_isa isa) {
+    return (size_t)isa < sizeof tables / sizeof *tables ? tables[isa] : &af_lane_kernels_scalar;
+}

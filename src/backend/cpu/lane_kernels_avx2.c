@@ -1,0 +1,12 @@
+/* lane_kernels_avx2.c - the kernels on two 256-bit registers; called only where the processor has them. */
+#if defined(__x86_64__)
+#define LANES_AVX2
+#include "backend/cpu/lane_kernels.h"
+
+#include "backend/cpu/lane_attend.h"
+#include "backend/cpu/lane_rows.h"
+
+const af_lane_kernels af_lane_kernels_avx2 = AF_LANE_KERNELS_TABLE;
+#else
+typedef int af_lane_kernels_avx2_not_here;
+#endif

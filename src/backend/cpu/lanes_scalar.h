@@ -1,0 +1,94 @@
+/* lanes_scalar.h - sixteen floats in plain C: the reference, and what machines without AVX2 run (see lanes.h). */
+#ifndef AF_CPU_LANES_SCALAR_H
+#define AF_CPU_LANES_SCALAR_H
+
+#include "quant/quant.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LANES_TARGET
+#define LANES_FN   static inline __attribute__((always_inline))
+#define LANES_TILE 1
+
+typedef struct lanes {
+    float at[LANES];
+} lanes;
+
+#define LANES_EACH(expression)                                                                                         \
+    lanes out;                                                                                                         \
+    for (int i = 0; i < LANES; i++) out.at[i] = (expression);                                                          \
+    return out
+
+LANES_FN lanes lanes_set(float x) {
+    LANES_EACH(x);
+}
+LANES_FN lanes lanes_zero(void) {
+    return lanes_set(0.0f);
+}
+LANES_FN lanes lanes_load(const float *p) {
+    LANES_EACH(p[i]);
+}
+LANES_FN lanes lanes_load_n(const float *p, size_t n) {
+    LANES_EACH((size_t)i < n ? p[i] : 0.0f);
+}
+LANES_FN void lanes_store_n(float *p, lanes a, size_t n) {
+    for (size_t i = 0; i < n; i++) p[i] = a.at[i];
+}
+LANES_FN void lanes_store(float *p, lanes a) {
+    lanes_store_n(p, a, LANES);
+}
+LANES_FN lanes lanes_load_f16(const uint16_t *p) {
+    LANES_EACH(af_f16_to_f32(p[i]));
+}
+LANES_FN void lanes_store_f16(uint16_t *p, lanes a) {
+    for (int i = 0; i < LANES; i++) p[i] = af_f32_to_f16(a.at[i]);
+}
+LANES_FN lanes lanes_add(lanes a, lanes b) {
+    LANES_EACH(a.at[i] + b.at[i]);
+}
+LANES_FN lanes lanes_sub(lanes a, lanes b) {
+    LANES_EACH(a.at[i] - b.at[i]);
+}
+LANES_FN lanes lanes_mul(lanes a, lanes b) {
+    LANES_EACH(a.at[i] * b.at[i]);
+}
+LANES_FN lanes lanes_div(lanes a, lanes b) {
+    LANES_EACH(a.at[i] / b.at[i]);
+}
+LANES_FN lanes lanes_fma(lanes a, lanes b, lanes c) {
+    LANES_EACH(fmaf(a.at[i], b.at[i], c.at[i]));
+}
+LANES_FN lanes lanes_max(lanes a, lanes b) {
+    LANES_EACH(a.at[i] > b.at[i] ? a.at[i] : b.at[i]);
+}
+LANES_FN lanes lanes_select_lt(lanes a, lanes b, lanes x, lanes y) {
+    LANES_EACH(a.at[i] < b.at[i] ? x.at[i] : y.at[i]);
+}
+LANES_FN lanes lanes_within(int begin, int end, lanes x, lanes y) {
+    LANES_EACH(begin <= i && i < end ? x.at[i] : y.at[i]);
+}
+LANES_FN lanes lanes_pow2(lanes t) {
+    uint32_t bits[LANES];
+    memcpy(bits, t.at, sizeof bits);
+    for (int i = 0; i < LANES; i++) bits[i] = (bits[i] + 127) << 23;
+    memcpy(t.at, bits, sizeof bits);
+    return t;
+}
+LANES_FN lanes lanes_swap_pairs(lanes a) {
+    LANES_EACH(a.at[i ^ 1]);
+}
+LANES_FN float lanes_sum(lanes a) {
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) a.at[i] += a.at[i + half];
+    return a.at[0];
+}
+LANES_FN float lanes_peak(lanes a) {
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) a.at[i] = a.at[i] > a.at[i + half] ? a.at[i] : a.at[i + half];
+    return a.at[0];
+}
+
+#undef LANES_EACH
+
+#endif

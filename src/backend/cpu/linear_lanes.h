@@ -1,0 +1,257 @@
+/* linear_lanes.h - the kernels' one body for instruction sets with vectors, included once by each linear_<isa>.c, which
+ * first defines
+ *
+ *     LANES           rows in a vector: 16 or 8. A panel is done in 16 / LANES passes.
+ *     TILE_SIZES      a list of the numbers of tokens done at once: 1, 2, 4, ... at most AF_LANES; and
+ *     FLOAT_TILE_SIZES  the same for float weights, which need two registers a token
+ *     TOGETHER        tokens of a tile whose integer dots are interleaved, a divisor of the larger sizes
+ *     KERNEL, TILE_KERNEL, INLINE  storage class and target attribute; TILE_KERNEL is never inlined
+ *     vf, vi, v16     vectors of float, of anything integer, of uint16_t
+ *     and the functions used below.
+ *
+ * The tile: a block's codes are unpacked once into 8 vectors and multiplied with each of T tokens in turn; sums stay in
+ * registers. For one token the loads are the bound, and the lines ahead are prefetched.
+ */
+#include <string.h>
+
+#define PREFETCH_BYTES 1536 /* ahead of the load; measured flat from 1 to 3 KB */
+
+INLINE float float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+INLINE void prefetch(const unsigned char *p, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += AF_VECTOR) __builtin_prefetch(p + PREFETCH_BYTES + at);
+}
+
+/* Puts the plane of p bits (if codes have one) on top of the bits that wider planes gave. `pass`: which LANES rows. */
+INLINE void unpack_plane(af_layout l, uint32_t p, const unsigned char *block, uint32_t pass, vi codes[8]) {
+    if (!(l.bits & p)) return;
+    uint32_t below = l.bits & ~(2 * p - 1); /* bits in wider planes, and so their vectors */
+    vi mask = bytes_of((int8_t)(((1u << p) - 1) << below));
+    UNROLL
+    for (uint32_t g = 0; g < 8; g++) {
+        v16 v = (v16)load(block + (below + g % p) * AF_VECTOR + pass * LANES * 4);
+        uint32_t at = p * (g / p);
+        v = at >= below ? v >> (at - below) : v << (below - at);
+        codes[g] = below ? or_and(codes[g], (vi)v, mask) : p == 8 ? (vi)v : and((vi)v, mask);
+    }
+}
+
+INLINE void unpack(af_layout l, const unsigned char *block, uint32_t pass, vi codes[8]) {
+    unpack_plane(l, 8, block, pass, codes);
+    unpack_plane(l, 4, block, pass, codes);
+    unpack_plane(l, 2, block, pass, codes);
+    unpack_plane(l, 1, block, pass, codes);
+}
+
+typedef struct lane_scales {
+    vf scale[2], minimum[2];
+} lane_scales;
+
+INLINE lane_scales scales_of(af_layout l, const unsigned char *head, uint32_t block, uint32_t pass) {
+    lane_scales s;
+    const unsigned char *halves = head + pass * LANES * 2, *bytes = head + pass * LANES;
+    if (!l.super) {
+        s.scale[0] = load_halves(halves + block * 32);
+        if (l.minimum) s.minimum[0] = load_halves(halves + 64 + block * 32);
+        return s;
+    }
+    vf d = load_halves(halves), dmin = load_halves(halves + 32);
+    uint32_t count = AF_BLOCK / l.columns;
+    UNROLL
+    for (uint32_t i = 0; i < count; i++) {
+        const unsigned char *scale = bytes + af_layout_scales_at(l, block * count + i);
+        if (!l.minimum) {
+            s.scale[i] = mul(d, to_float(load_signed_bytes(scale)));
+            continue;
+        }
+        vi scales = load_bytes(scale), minima;
+        if (af_layout_nibble_scales(l)) {
+            minima = shift_right_4(scales);
+            scales = and(scales, ints_of(15));
+        } else {
+            minima = load_bytes(bytes + af_layout_minima_at(l, block * count + i));
+        }
+        s.scale[i] = mul(d, to_float(scales));
+        s.minimum[i] = mul(negative(dmin), to_float(minima));
+    }
+    return s;
+}
+
+/* The integer dots of `tokens` tokens with one half (or all) of a block. */
+INLINE void dots_of(af_layout l, bool second_half, const vi codes[8], const af_acts *a, size_t at, uint32_t tokens,
+                    vf *dots) {
+    vi sums[TOGETHER];
+    UNROLL
+    for (uint32_t i = 0; i < tokens; i++)
+        sums[i] = ints_of(l.offset ? a->start[af_layout_start(l, second_half)][at + i] : 0);
+    uint32_t first = second_half ? 4 : 0;
+    dot(l.bits, codes + first, a->q + at * AF_BLOCK + 4 * first, l.columns / 4, tokens, sums);
+    UNROLL
+    for (uint32_t i = 0; i < tokens; i++) dots[i] = to_float(sums[i]);
+}
+
+/* Adds what a block contributes for `tokens` <= TOGETHER tokens from entry `at`. */
+INLINE void add_block(af_layout l, const vi codes[8], const lane_scales *s, const af_acts *a, size_t at,
+                      uint32_t tokens, vf *sums) {
+    bool halves = l.columns == 16;
+    vf first[TOGETHER], second[TOGETHER];
+    dots_of(l, false, codes, a, at, tokens, first);
+    if (halves) dots_of(l, true, codes, a, at, tokens, second);
+    UNROLL
+    for (uint32_t i = 0; i < tokens; i++) {
+        vf t = mul(s->scale[0], first[i]);
+        if (halves) t = mul_add(s->scale[1], second[i], t);
+        sums[i] = mul_add(t, floats_of(a->d[at + i]), sums[i]);
+        if (!l.minimum) continue;
+        sums[i] = mul_add(s->minimum[0], floats_of((halves ? a->sum_first : a->sum)[at + i]), sums[i]);
+        if (halves) sums[i] = mul_add(s->minimum[1], floats_of(a->sum_second[at + i]), sums[i]);
+    }
+}
+
+INLINE void store_rows(const af_panel_job *job, uint32_t token, uint32_t pass, vf sum) {
+    float *out = job->out + token * job->stride + pass * LANES;
+    if (job->rows >= (pass + 1) * LANES) {
+        store(out, sum);
+    } else if (job->rows > pass * LANES) {
+        float rows[LANES];
+        store(rows, sum);
+        memcpy(out, rows, (job->rows - pass * LANES) * sizeof *rows);
+    }
+}
+
+/* Tokens t .. t + tokens - 1 of one group, tokens <= T; what lies up to T is computed and dropped. */
+INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass) {
+    const af_acts *a = job->acts;
+    const unsigned char *p = job->panel;
+    uint32_t blocks = job->cols / AF_BLOCK, step = af_layout_blocks(l);
+    size_t at = af_acts_at(a, t, 0);
+    vf sums[AF_LANES];
+    UNROLL
+    for (uint32_t i = 0; i < T; i++) sums[i] = floats_of(0);
+    for (uint32_t b = 0; b < blocks; b += step) {
+        const unsigned char *head = p;
+        uint32_t here = blocks - b < step ? blocks - b : step;
+        p += af_layout_head_bytes(l);
+        if (T == 1 && pass == 0) prefetch(head, af_layout_head_bytes(l));
+        for (uint32_t j = 0; j < here; j++, at += a->lanes, p += af_layout_block_bytes(l)) {
+            if (T == 1 && pass == 0) prefetch(p, af_layout_block_bytes(l));
+            vi codes[8];
+            unpack(l, p, pass, codes);
+            lane_scales s = scales_of(l, head, j, pass);
+            UNROLL
+            for (uint32_t i = 0; i < T; i += TOGETHER)
+                add_block(l, codes, &s, a, at + i, T < TOGETHER ? T : TOGETHER, sums + i);
+        }
+    }
+    UNROLL
+    for (uint32_t i = 0; i < T; i++) {
+        if (i < tokens) store_rows(job, t + i, pass, sums[i]);
+    }
+}
+
+/* Tiles of 1, 2, 4, ... tokens; the smallest that holds what is left is taken. */
+typedef void (*tile_fn)(const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass);
+
+static void multiply_by_tiles(const af_panel_job *job, const tile_fn *tiles, uint32_t sizes) {
+    uint32_t most = 1u << (sizes - 1);
+    for (uint32_t t = job->token_begin, n; t < job->token_end; t += n) {
+        n = job->token_end - t < most ? job->token_end - t : most;
+        uint32_t size = 0;
+        while (1u << size < n) size++;
+        for (uint32_t pass = 0; pass < AF_PANEL / LANES; pass++) tiles[size](job, t, n, pass);
+    }
+}
+
+/* Each tile is a function of its own: compilers give it all registers, and clang would merge inlined ones into one that
+ * has none. */
+#define TILE_FUNCTION(T, name, body, ...)                                                                              \
+    TILE_KERNEL void tile_##name##_##T(const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass) {          \
+        body(__VA_ARGS__, T, job, t, tokens, pass);                                                                    \
+    }
+#define TILE_ENTRY(T, name) tile_##name##_##T,
+#define MULTIPLY(name, SIZES, body, ...)                                                                               \
+    SIZES(TILE_FUNCTION, name, body, __VA_ARGS__)                                                                      \
+    static void multiply_##name(const af_panel_job *job) {                                                             \
+        static const tile_fn TILES[] = {SIZES(TILE_ENTRY, name)};                                                      \
+        multiply_by_tiles(job, TILES, sizeof TILES / sizeof *TILES);                                                   \
+    }
+
+#define X(name, TYPE, ...) MULTIPLY(name, TILE_SIZES, tile, (af_layout){__VA_ARGS__})
+AF_LAYOUTS(X)
+#undef X
+
+/* ---- Floats: two sums a token, of even and odd columns ---- */
+
+typedef vf (*load_fn)(const unsigned char *p);
+
+INLINE void float_tile(load_fn load_weights, size_t size, uint32_t T, const af_panel_job *job, uint32_t t,
+                       uint32_t tokens, uint32_t pass) {
+    const float *x[AF_LANES];
+    vf even[AF_LANES], odd[AF_LANES];
+    UNROLL
+    for (uint32_t i = 0; i < T; i++) {
+        x[i] = job->acts->x + (t + (i < tokens ? i : tokens - 1)) * job->acts->stride;
+        even[i] = odd[i] = floats_of(0);
+    }
+    const unsigned char *p = job->panel + pass * LANES * size;
+    uint32_t pairs = job->cols / 2;
+    for (uint32_t k = 0; k < 2 * pairs; k += 2, p += 2 * AF_PANEL * size) {
+        if (T == 1 && pass == 0) prefetch(p, 2 * AF_PANEL * size);
+        vf first = load_weights(p), second = load_weights(p + AF_PANEL * size);
+        UNROLL
+        for (uint32_t i = 0; i < T; i++) {
+            even[i] = mul_add(first, floats_of(x[i][k]), even[i]);
+            odd[i] = mul_add(second, floats_of(x[i][k + 1]), odd[i]);
+        }
+    }
+    UNROLL
+    for (uint32_t i = 0; i < T; i++) {
+        if (job->cols % 2) even[i] = mul_add(load_weights(p), floats_of(x[i][job->cols - 1]), even[i]);
+        if (i < tokens) store_rows(job, t + i, pass, add(even[i], odd[i]));
+    }
+}
+
+MULTIPLY(f32, FLOAT_TILE_SIZES, float_tile, load_floats, 4)
+MULTIPLY(f16, FLOAT_TILE_SIZES, float_tile, load_halves, 2)
+MULTIPLY(bf16, FLOAT_TILE_SIZES, float_tile, load_bfloats, 2)
+
+/* ---- Quantizing activations ---- */
+
+#define BLOCK_VECTORS (AF_BLOCK / LANES)
+
+KERNEL void quantize(af_acts *a, uint32_t token) {
+    const float *x = a->x + token * a->stride;
+    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+        size_t at = af_acts_at(a, token, b);
+        vf v[BLOCK_VECTORS];
+        vi q[BLOCK_VECTORS], bits = ints_of(0);
+        UNROLL
+        for (uint32_t i = 0; i < BLOCK_VECTORS; i++) {
+            v[i] = load_floats((const unsigned char *)(x + i * LANES));
+            bits = max_unsigned(bits, and((vi)v[i], ints_of(0x7fffffff)));
+        }
+        float most = float_of_bits(largest(bits));
+        float inverse = most >= AF_ACTS_SMALLEST ? 127.0f / most : 0.0f;
+        UNROLL
+        for (uint32_t i = 0; i < BLOCK_VECTORS; i++)
+            q[i] = to_int(clamp(mul(v[i], floats_of(inverse)), floats_of(-127), floats_of(127)));
+        int32_t sums[2];
+        UNROLL
+        for (uint32_t i = 0; i < 2; i++) sums[i] = store_16_bytes(a->q + at * AF_BLOCK + 16 * i, q + i * 16 / LANES);
+        af_acts_finish_block(a, at, most / 127.0f, sums[0], sums[1]);
+    }
+}
+
+#define KERNELS                                                                                                        \
+    {                                                                                                                  \
+        .quantize = quantize, .multiply = {                                                                            \
+            AF_LAYOUTS(MULTIPLY_ENTRY)[AF_PANEL_F32] = multiply_f32,                                                   \
+            [AF_PANEL_F16] = multiply_f16,                                                                             \
+            [AF_PANEL_BF16] = multiply_bf16,                                                                           \
+        }                                                                                                              \
+    }
+#define MULTIPLY_ENTRY(name, TYPE, ...) [AF_PANEL_##TYPE] = multiply_##name,

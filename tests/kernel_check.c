@@ -1,0 +1,171 @@
+/* kernel_check.c - compares every CPU kernel with its reference, and with --bench times it beside the machine's bounds.
+ *
+ *     kernel_check [--bench] [part of a check's name]
+ */
+#include "kernel_check.h"
+
+#include "base/os.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+static const kernel_check *const TABLES[] = {kernel_checks_linear};
+
+uint64_t kernel_random_bits(kernel_random *r) { /* splitmix64 */
+    uint64_t z = r->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+float kernel_random_float(kernel_random *r, float low, float high) {
+    return low + (high - low) * (float)(kernel_random_bits(r) >> 40) * 0x1p-24f;
+}
+
+void kernel_assert_same(const float *found, const float *wanted, size_t count, const char *where) {
+    for (size_t i = 0; i < count; i++) {
+        if (memcmp(&found[i], &wanted[i], sizeof *found) == 0 || (found[i] != found[i] && wanted[i] != wanted[i]))
+            continue;
+        fail_msg("%s: [%zu] is %.9g, wanted %.9g", where, i, found[i], wanted[i]);
+    }
+}
+
+/* ---- Timing ---- */
+
+static af_pool *pool;
+
+af_pool *kernel_pool(void) {
+    af_error error;
+    if (!pool && af_pool_open(af_os_cores(), &pool, &error)) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(1);
+    }
+    return pool;
+}
+
+double kernel_time(void (*run)(void *user), void *user) {
+    double best = 0;
+    uint64_t begin = af_os_nanoseconds();
+    for (int i = 0; i < 50 && (i < 5 || af_os_nanoseconds() - begin < 200000000); i++) {
+        uint64_t start = af_os_nanoseconds();
+        run(user);
+        double took = (double)(af_os_nanoseconds() - start);
+        if (i == 0 || took < best) best = took;
+    }
+    return best;
+}
+
+void kernel_report(const char *name, double nanoseconds, double amount, const char *unit, double bound) {
+    double rate = amount / nanoseconds;
+    printf("%-44s %12.0f ns %8.1f %s", name, nanoseconds, rate, unit);
+    if (bound > 0) printf(", %3.0f%% of %.1f", 100 * rate / bound, bound);
+    printf("\n");
+    fflush(stdout);
+}
+
+#define READ_BYTES ((size_t)256 << 20)
+#define MACS_RUNS  2000000
+
+static void read_memory(void *user, uint32_t task, uint32_t worker) {
+    (void)worker;
+    uint32_t tasks = af_pool_threads(kernel_pool());
+    size_t words = READ_BYTES / tasks / sizeof(uint64_t) / 32 * 32;
+    const uint64_t *p = (const uint64_t *)user + task * words;
+    uint64_t sums[32] = {0};
+    for (size_t i = 0; i < words; i += 32) {
+        __builtin_prefetch(p + i + 256);
+        __builtin_prefetch(p + i + 264);
+        __builtin_prefetch(p + i + 272);
+        __builtin_prefetch(p + i + 280);
+        for (size_t j = 0; j < 32; j++) sums[j] ^= p[i + j];
+    }
+    for (size_t j = 1; j < 32; j++) sums[0] ^= sums[j];
+    __asm__ volatile("" : : "r"(sums[0]));
+}
+
+static void read_all(void *memory) {
+    af_pool_run(kernel_pool(), read_memory, memory, af_pool_threads(kernel_pool()));
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512vnni"))) static void multiply_registers(void *user, uint32_t task,
+                                                                             uint32_t worker) {
+    (void)user, (void)task, (void)worker;
+    __m512i sums[12], codes = _mm512_set1_epi32(0x01020304);
+    for (int i = 0; i < 12; i++) sums[i] = _mm512_setzero_si512();
+    for (int run = 0; run < MACS_RUNS; run++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++) sums[i] = _mm512_dpbusd_epi32(sums[i], codes, codes);
+        __asm__ volatile("" : "+v"(codes));
+    }
+    for (int i = 1; i < 12; i++) sums[0] = _mm512_add_epi32(sums[0], sums[i]);
+    __asm__ volatile("" : : "v"(sums[0]));
+}
+
+static void multiply_all(void *user) {
+    af_pool_run(kernel_pool(), multiply_registers, user, af_pool_threads(kernel_pool()));
+}
+
+static double int8_bound(void) {
+    if (!__builtin_cpu_supports("avx512vnni")) return 0;
+    return 12.0 * 64 * MACS_RUNS * af_pool_threads(kernel_pool()) / kernel_time(multiply_all, NULL);
+}
+#else
+static double int8_bound(void) {
+    return 0;
+}
+#endif
+
+kernel_bounds kernel_machine_bounds(void) {
+    static kernel_bounds bounds;
+    if (bounds.gb_per_second > 0) return bounds;
+    void *memory = af_os_pages(READ_BYTES, true);
+    if (!memory) return bounds;
+    memset(memory, 1, READ_BYTES);
+    bounds.gb_per_second = (double)READ_BYTES / kernel_time(read_all, memory);
+    bounds.gmacs_per_second = int8_bound();
+    af_os_pages_free(memory, READ_BYTES);
+    printf("%u threads: reading %.1f GB/s, int8 %.0f GMAC/s\n", af_pool_threads(kernel_pool()), bounds.gb_per_second,
+           bounds.gmacs_per_second);
+    return bounds;
+}
+
+/* ---- Running the tables ---- */
+
+static void run_check(void **state) {
+    ((const kernel_check *)*state)->check();
+}
+
+#define CHECKS_MAX 128
+
+int main(int argc, char **argv) {
+    bool bench = argc > 1 && strcmp(argv[1], "--bench") == 0;
+    const char *part = argc > 1 + bench ? argv[1 + bench] : "";
+    struct CMUnitTest tests[CHECKS_MAX];
+    size_t count = 0;
+    for (size_t t = 0; t < sizeof TABLES / sizeof *TABLES; t++) {
+        for (const kernel_check *c = TABLES[t]; c->name && count < CHECKS_MAX; c++) {
+            if (!strstr(c->name, part)) continue;
+            if (bench && c->bench) c->bench();
+            if (!bench && c->check)
+                tests[count++] =
+                    (struct CMUnitTest){.name = c->name, .test_func = run_check, .initial_state = (void *)c};
+        }
+    }
+    if (!bench && !count) {
+        fprintf(stderr, "kernel_check: no check has \"%s\" in its name\n", part);
+        return 1;
+    }
+    int failed = bench ? 0 : _cmocka_run_group_tests("kernel_check", tests, count, NULL, NULL);
+    af_pool_close(pool);
+    return failed;
+}
