@@ -37,7 +37,8 @@ typedef struct af_gpu {
     WGPUQueue queue;
     af_gpu_adapter_info info;
     uint64_t binding_limit;  /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
-    bool use_subgroups;      /* AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
+    bool use_subgroups;      /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
+    uint32_t subgroup_size;  /* seen by a probe shader at open; 0: unknown */
     bool lost;
     af_error pending; /* first error not yet told */
     const char *doing; /* what is being done, for messages */

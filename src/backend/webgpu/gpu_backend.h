@@ -65,6 +65,7 @@ typedef struct af_gpu_step {
     int32_t portion_at;  /* parameter that holds the first token of a portion; -1: none */
     int32_t scaled_at;   /* parameter that holds scaled_by * tokens; -1: none */
     uint32_t scaled_by;
+    int32_t choice_at;   /* parameter that holds where this batch's choices go; -1: none */
     uint32_t x;          /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
     bool per_row;        /* counts wanted rows, not tokens */
 } af_gpu_step;
@@ -110,6 +111,10 @@ typedef struct af_gpu_backend {
     float *result_logits;         /* (max_rows, vocabulary), touched as used */
     uint64_t result_bytes;
 } af_gpu_backend;
+
+/* device: "auto", "gpu", "gpu:N" or part of an adapter's name (gpu.h). */
+int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
+                   af_error *error);
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);
 int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);

@@ -14,5 +14,6 @@ const af_gpu_kernel_row af_gpu_kernel_table[] = {
     {"rope_store", {"batch.wgsl", "cache.wgsl", "rope_store.wgsl"}, "rope_store", 8, WRITES(4) | WRITES(6) | WRITES(7)},
     {"attend", {"batch.wgsl", "cache.wgsl", "attend.wgsl"}, "attend", 7, WRITES(6)},
     {"argmax", {"argmax.wgsl"}, "argmax", 2, WRITES(1)},
+    {"probe", {"probe.wgsl"}, "probe", 1, WRITES(0)},
     {0},
 };

@@ -1,0 +1,232 @@
+/* gpu_run.c - a batch through the compiled steps: one command buffer, one submit; results through a readback buffer. */
+#include "backend/webgpu/gpu_backend.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define CHOSEN UINT32_MAX /* shaders/batch.wgsl */
+
+/* ---- The batch for the shaders ---- */
+
+static uint32_t choice_slot(const af_gpu_backend *b, af_ticket ticket) {
+    return (uint32_t)(ticket % AF_GPU_IN_FLIGHT) * b->options.max_rows;
+}
+
+static void write_tokens(af_gpu_backend *b, const af_batch *batch) {
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        const af_batch_token *token = &batch->tokens[t];
+        uint32_t *out = b->host_batch + 4 * (size_t)t;
+        const bool chosen = token->id < 0;
+        out[0] = chosen ? CHOSEN : (uint32_t)token->id;
+        out[1] = chosen ? choice_slot(b, token->from) + token->from_row : 0;
+        out[2] = token->position;
+        out[3] = token->seq * (uint32_t)b->plan->group_count * b->table_pages;
+    }
+    af_gpu_write(b->gpu, b->batch, 0, b->host_batch, 16 * (size_t)batch->token_count);
+}
+
+/* Page tables reach up to each sequence's last position in this batch. */
+static void write_pages(af_gpu_backend *b, const af_batch *batch) {
+    const size_t groups = b->plan->group_count, stride = b->table_pages;
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        const af_batch_token *token = &batch->tokens[t];
+        if (t + 1 < batch->token_count && batch->tokens[t + 1].seq == token->seq) continue;
+        const size_t count = token->position / AF_KV_PAGE + 1;
+        for (size_t g = 0; g < groups; g++) {
+            const size_t at = (token->seq * groups + g) * stride;
+            memcpy(b->host_pages + at, batch->seqs[token->seq].pages[g], count * sizeof *b->host_pages);
+            af_gpu_write(b->gpu, b->pages, at * 4, b->host_pages + at, count * 4);
+        }
+    }
+}
+
+/* (cos, sin) of every rope, token and pair: rope by rope, each (tokens, pairs). */
+static void write_turns(af_gpu_backend *b, const af_batch *batch) {
+    float *out = b->host_turns;
+    for (size_t r = 0; r < b->plan->rope_count; r++) {
+        const af_rope *rope = &b->plan->ropes[r];
+        for (uint32_t t = 0; t < batch->token_count; t++) {
+            for (uint32_t i = 0; i < rope->rotated / 2; i++) {
+                const double angle = (double)batch->tokens[t].position * (double)rope->inv_freq[i];
+                *out++ = (float)(cos(angle) * (double)rope->magnitude);
+                *out++ = (float)(sin(angle) * (double)rope->magnitude);
+            }
+        }
+    }
+    if (out > b->host_turns)
+        af_gpu_write(b->gpu, b->turns, 0, b->host_turns, (size_t)(out - b->host_turns) * sizeof *out);
+}
+
+static uint32_t write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *ticket) {
+    ticket->row_count = 0;
+    ticket->any_logits = false;
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        if (batch->tokens[t].choose == AF_CHOOSE_NONE) continue;
+        assert(ticket->row_count < b->options.max_rows);
+        b->host_rows[ticket->row_count] = t;
+        ticket->choose[ticket->row_count++] = batch->tokens[t].choose;
+        ticket->any_logits |= batch->tokens[t].choose == AF_CHOOSE_LOGITS;
+    }
+    if (ticket->row_count) af_gpu_write(b->gpu, b->rows, 0, b->host_rows, 4 * (size_t)ticket->row_count);
+    return ticket->row_count;
+}
+
+/* ---- Encoding ---- */
+
+static void dispatch(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
+                     const af_gpu_pipeline *pipeline, const uint32_t *params, uint32_t x, uint32_t y) {
+    const af_gpu_api *api = b->gpu->api;
+    api->wgpuComputePassEncoderSetPipeline(pass, pipeline->pipeline);
+    api->wgpuComputePassEncoderSetBindGroup(pass, 0, s->bind, 0, NULL);
+    if (s->param_count) api->wgpuComputePassEncoderSetImmediates(pass, 0, params, s->param_count * sizeof *params);
+    api->wgpuComputePassEncoderDispatchWorkgroups(pass, x, y, 1);
+}
+
+/* Workgroups along x; what is over the limit of one dimension goes to y. */
+static void dispatch_wide(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
+                          const af_gpu_pipeline *pipeline, const uint32_t *params, uint32_t groups) {
+    const uint32_t most = 32768;
+    const uint32_t y = (groups + most - 1) / most;
+    dispatch(b, pass, s, pipeline, params, y > 1 ? most : groups, y);
+}
+
+/* Portions of 8, 4, 2 and 1 tokens until all are done. */
+static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t *params,
+                            uint32_t count, uint32_t rows_a_group) {
+    const uint32_t groups = (s->x + rows_a_group - 1) / rows_a_group;
+    for (uint32_t done = 0; done < count;) {
+        uint32_t i = AF_GPU_PORTIONS - 1;
+        while (i > 0 && (1u << i) > count - done) i--;
+        params[s->portion_at] = done;
+        dispatch_wide(b, pass, s, s->pipelines[i], params, groups);
+        done += 1u << i;
+    }
+}
+
+#define TILE 64
+#define TILED_FROM 24 /* tokens from which the tiled kernel is the faster one */
+
+static void encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t tokens,
+                        uint32_t rows, uint32_t first_choice) {
+    const uint32_t count = s->per_row ? rows : tokens;
+    if (count == 0) return;
+    uint32_t params[AF_GPU_PARAMS];
+    memcpy(params, s->params, sizeof params);
+    if (s->count_at >= 0) params[s->count_at] = count;
+    if (s->scaled_at >= 0) params[s->scaled_at] = s->scaled_by * tokens;
+    if (s->choice_at >= 0) params[s->choice_at] = first_choice;
+    const uint32_t teams = 128 / (b->gpu->use_subgroups ? b->gpu->subgroup_size : 32);
+    switch (s->grid) {
+    case AF_GPU_GRID_ROWS: dispatch(b, pass, s, s->pipelines[0], params, count, 1); return;
+    case AF_GPU_GRID_HEADS: dispatch(b, pass, s, s->pipelines[0], params, s->x, count); return;
+    case AF_GPU_GRID_FLOAT: encode_portions(b, pass, s, params, count, teams); return;
+    case AF_GPU_GRID_LINEAR:
+        if (count < TILED_FROM)
+            encode_portions(b, pass, s, params, count, 2 * teams);
+        else
+            dispatch(b, pass, s, s->pipelines[AF_GPU_PORTIONS], params, (s->x + TILE - 1) / TILE, (count + TILE - 1) / TILE);
+        return;
+    }
+}
+
+static uint64_t choices_bytes(uint32_t rows) {
+    return ((uint64_t)rows * 4 + 15) / 16 * 16;
+}
+
+static WGPUCommandBuffer encode(af_gpu_backend *b, uint32_t tokens, const af_gpu_ticket *ticket, uint32_t first_choice) {
+    const af_gpu_api *api = b->gpu->api;
+    WGPUCommandEncoder encoder = api->wgpuDeviceCreateCommandEncoder(b->gpu->device, NULL);
+    WGPUComputePassEncoder pass = api->wgpuCommandEncoderBeginComputePass(encoder, NULL);
+    for (size_t i = 0; i < b->step_count; i++)
+        encode_step(b, pass, &b->steps[i], tokens, ticket->row_count, first_choice);
+    api->wgpuComputePassEncoderEnd(pass);
+    api->wgpuComputePassEncoderRelease(pass);
+    if (ticket->row_count)
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder, b->choices, first_choice * 4ull, ticket->readback, 0,
+                                                  ticket->row_count * 4ull);
+    if (ticket->any_logits)
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder, b->logits, 0, ticket->readback,
+                                                  choices_bytes(b->options.max_rows),
+                                                  (uint64_t)ticket->row_count * b->plan->vocabulary * 4);
+    WGPUCommandBuffer commands = api->wgpuCommandEncoderFinish(encoder, NULL);
+    api->wgpuCommandEncoderRelease(encoder);
+    return commands;
+}
+
+/* A readback buffer is made at a ticket slot's first use: most programs never have more than one in flight. */
+static int need_readback(af_gpu_backend *b, af_gpu_ticket *ticket, af_error *error) {
+    if (ticket->readback || ticket->row_count == 0) return AF_OK;
+    const uint64_t bytes = choices_bytes(b->options.max_rows) + (uint64_t)b->options.max_rows * b->plan->vocabulary * 4;
+    ticket->readback = af_gpu_buffer(b->gpu, bytes, AF_GPU_READBACK, "logits", error);
+    return ticket->readback ? AF_OK : AF_ENOMEM;
+}
+
+int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af_error *error) {
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    assert(batch->token_count > 0 && batch->token_count <= b->options.max_tokens);
+    assert(batch->seq_count <= b->max_seqs);
+    const af_ticket id = b->last_ticket + 1;
+    af_gpu_ticket *ticket = &b->tickets[id % AF_GPU_IN_FLIGHT];
+    assert(ticket->ticket == 0 && "collect before submitting a further one");
+    b->gpu->doing = "running a batch";
+    write_tokens(b, batch);
+    write_pages(b, batch);
+    write_turns(b, batch);
+    write_rows(b, batch, ticket);
+    int status = need_readback(b, ticket, error);
+    if (status != AF_OK) return status;
+    WGPUCommandBuffer commands = encode(b, batch->token_count, ticket, choice_slot(b, id));
+    b->gpu->api->wgpuQueueSubmit(b->gpu->queue, 1, &commands);
+    b->gpu->api->wgpuCommandBufferRelease(commands);
+    status = af_gpu_check(b->gpu, error);
+    if (status != AF_OK) return status;
+    ticket->ticket = b->last_ticket = id;
+    *out = id;
+    return AF_OK;
+}
+
+/* ---- Collecting ---- */
+
+static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *slot, void *unused) {
+    (void)message, (void)unused;
+    *(int *)slot = status == WGPUMapAsyncStatus_Success ? 1 : -1;
+}
+
+static int map_readback(af_gpu_backend *b, const af_gpu_ticket *ticket, uint64_t bytes, const void **out,
+                        af_error *error) {
+    const af_gpu_api *api = b->gpu->api;
+    int mapped = 0;
+    api->wgpuBufferMapAsync(ticket->readback, WGPUMapMode_Read, 0, bytes,
+                            (WGPUBufferMapCallbackInfo){
+                                .mode = WGPUCallbackMode_AllowProcessEvents, .callback = on_mapped, .userdata1 = &mapped});
+    while (!mapped && !b->gpu->lost) af_gpu_poll(b->gpu, true);
+    int status = af_gpu_check(b->gpu, error);
+    if (status != AF_OK) return status;
+    *out = mapped == 1 ? api->wgpuBufferGetConstMappedRange(ticket->readback, 0, bytes) : NULL;
+    return *out ? AF_OK : af_fail(error, AF_EIO, "gpu: the results of a batch cannot be read back");
+}
+
+int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_error *error) {
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    af_gpu_ticket *ticket = &b->tickets[id % AF_GPU_IN_FLIGHT];
+    assert(ticket->ticket == id);
+    ticket->ticket = 0;
+    *result = (af_result){.row_count = ticket->row_count, .ids = b->result_ids, .logits = b->result_rows};
+    if (ticket->row_count == 0) return AF_OK;
+    const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4, first_row = choices_bytes(b->options.max_rows);
+    const uint64_t bytes = ticket->any_logits ? first_row + ticket->row_count * row_bytes : choices_bytes(ticket->row_count);
+    const void *mapped;
+    const int status = map_readback(b, ticket, bytes, &mapped, error);
+    if (status != AF_OK) return status;
+    const uint32_t *choices = mapped;
+    for (uint32_t r = 0; r < ticket->row_count; r++) {
+        const bool greedy = ticket->choose[r] == AF_CHOOSE_GREEDY;
+        float *row = b->result_logits + (size_t)r * b->plan->vocabulary;
+        b->result_ids[r] = greedy ? (int32_t)choices[r] : -1;
+        b->result_rows[r] = greedy ? NULL : row;
+        if (!greedy) memcpy(row, (const char *)mapped + first_row + r * row_bytes, row_bytes);
+    }
+    b->gpu->api->wgpuBufferUnmap(ticket->readback);
+    return AF_OK;
+}
