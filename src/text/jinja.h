@@ -18,6 +18,8 @@ typedef struct af_jinja af_jinja;
 /* Parses a template. AF_EFORMAT with line and column. Thread-safe to render once parsed. */
 int af_jinja_parse(const char *source, size_t n, af_jinja **out, af_error *error);
 void af_jinja_close(af_jinja *jinja);
+/* Whether the template's source has this word in it: a hint at what it knows, such as a role. */
+bool af_jinja_mentions(const af_jinja *jinja, const char *word);
 
 typedef struct af_jinja_context {
     const json_t *variables; /* object: messages, tools, add_generation_prompt, ...; strings in it have origin 1 */

@@ -50,6 +50,5 @@ void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, 
 
 void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end) {
     assert(token_end <= acts->tokens && acts->width % AF_BLOCK == 0);
-    const af_kernels *kernels = af_kernels_of(isa);
-    for (uint32_t token = token_begin; token < token_end; token++) kernels->quantize(acts, token);
+    af_kernels_of(isa)->quantize(acts, token_begin, token_end);
 }

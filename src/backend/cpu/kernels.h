@@ -31,7 +31,7 @@ typedef struct af_panel_job {
 typedef void (*af_panel_fn)(const af_panel_job *job);
 
 typedef struct af_kernels {
-    void (*quantize)(af_acts *acts, uint32_t token);
+    void (*quantize)(af_acts *acts, uint32_t token_begin, uint32_t token_end);
     af_panel_fn multiply[AF_PANEL_KINDS];
 } af_kernels;
 

@@ -22,6 +22,7 @@
 typedef __m256 vf;
 typedef __m256i vi;
 typedef uint16_t v16 __attribute__((vector_size(32)));
+typedef int32_t v32 __attribute__((vector_size(32)));
 
 INLINE vi load(const unsigned char *p) {
     return _mm256_load_si256((const __m256i *)p);
@@ -101,13 +102,21 @@ INLINE vf to_float(vi a) {
     return _mm256_cvtepi32_ps(a);
 }
 
-INLINE vi to_int(vf a) {
-    return _mm256_cvtps_epi32(a);
+INLINE vi to_int(vf a) { /* rounds to nearest even; NaN gives 0 */
+    return _mm256_and_si256(_mm256_cvtps_epi32(a), _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_ORD_Q)));
 }
 
-/* NaN gives `low`. */
-INLINE vf clamp(vf a, vf low, vf high) {
-    return _mm256_min_ps(_mm256_max_ps(a, low), high);
+INLINE vf divide(vf a, vf b) {
+    return _mm256_div_ps(a, b);
+}
+
+/* a / b, or 0 where b is less than `least` or NaN. */
+INLINE vf divide_or_zero(float a, vf b, float least) {
+    return _mm256_and_ps(_mm256_div_ps(floats_of(a), b), _mm256_cmp_ps(b, floats_of(least), _CMP_GE_OQ));
+}
+
+INLINE vi add_ints(vi a, vi b) {
+    return _mm256_add_epi32(a, b);
 }
 
 INLINE vi max_unsigned(vi a, vi b) {
@@ -156,15 +165,36 @@ INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups
         sums[i] = bits == 8 ? dot_bytes(codes, q, groups) : dot_codes(bits, codes, q, groups, sums[i]);
 }
 
-/* Stores 16 integers as bytes; returns their sum. */
-INLINE int32_t store_16_bytes(int8_t *p, const vi *q) {
-    __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(q[0], q[1]), 0xd8);
+INLINE void store_ints(int32_t *p, vi v) {
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
+INLINE void store_16_bytes(int8_t *p, const vi *v) {
+    vi words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v[0], v[1]), 0xd8);
     _mm_storeu_si128((__m128i *)p, _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
-    __m256i sums = _mm256_add_epi32(q[0], q[1]);
-    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+}
+
+INLINE int32_t total(vi v) {
+    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
     sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1));
     return _mm_cvtsi128_si32(sum);
+}
+
+typedef vi (*combine_fn)(vi a, vi b);
+
+/* Lane i of the result combines all lanes of v[i]: halves of two vectors meet, then their lanes. */
+INLINE vi across(combine_fn combine, const vi v[8]) {
+    vi halves[4], pairs[2];
+    UNROLL
+    for (uint32_t i = 0; i < 4; i++) /* half k of halves[i]: v[4 * k + i] */
+        halves[i] =
+            combine(_mm256_permute2x128_si256(v[i], v[i + 4], 0x20), _mm256_permute2x128_si256(v[i], v[i + 4], 0x31));
+    UNROLL
+    for (uint32_t i = 0; i < 2; i++)
+        pairs[i] = combine(_mm256_unpacklo_epi32(halves[2 * i], halves[2 * i + 1]),
+                           _mm256_unpackhi_epi32(halves[2 * i], halves[2 * i + 1]));
+    return combine(_mm256_unpacklo_epi64(pairs[0], pairs[1]), _mm256_unpackhi_epi64(pairs[0], pairs[1]));
 }
 
 #include "backend/cpu/linear_lanes.h"

@@ -17,6 +17,7 @@
 typedef __m512 vf;
 typedef __m512i vi;
 typedef uint16_t v16 __attribute__((vector_size(64)));
+typedef int32_t v32 __attribute__((vector_size(64)));
 
 INLINE vi load(const unsigned char *p) {
     return _mm512_load_si512(p);
@@ -96,13 +97,21 @@ INLINE vf to_float(vi a) {
     return _mm512_cvtepi32_ps(a);
 }
 
-INLINE vi to_int(vf a) {
-    return _mm512_cvtps_epi32(a);
+INLINE vi to_int(vf a) { /* rounds to nearest even; NaN gives 0 */
+    return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(a, a, _CMP_ORD_Q), a);
 }
 
-/* NaN gives `low`. */
-INLINE vf clamp(vf a, vf low, vf high) {
-    return _mm512_min_ps(_mm512_max_ps(a, low), high);
+INLINE vf divide(vf a, vf b) {
+    return _mm512_div_ps(a, b);
+}
+
+/* a / b, or 0 where b is less than `least` or NaN. */
+INLINE vf divide_or_zero(float a, vf b, float least) {
+    return _mm512_maskz_div_ps(_mm512_cmp_ps_mask(b, floats_of(least), _CMP_GE_OQ), floats_of(a), b);
+}
+
+INLINE vi add_ints(vi a, vi b) {
+    return _mm512_add_epi32(a, b);
 }
 
 INLINE vi max_unsigned(vi a, vi b) {
@@ -125,10 +134,35 @@ INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups
     }
 }
 
-/* Stores 16 integers as bytes; returns their sum. */
-INLINE int32_t store_16_bytes(int8_t *p, const vi *q) {
-    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(*q));
-    return _mm512_reduce_add_epi32(*q);
+INLINE void store_ints(int32_t *p, vi v) {
+    _mm512_storeu_si512(p, v);
+}
+
+INLINE void store_16_bytes(int8_t *p, const vi *v) {
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(*v));
+}
+
+INLINE int32_t total(vi v) {
+    return _mm512_reduce_add_epi32(v);
+}
+
+typedef vi (*combine_fn)(vi a, vi b);
+
+/* Lane i of the result combines all lanes of v[i]: quarters of two vectors meet, then of four, then their lanes. */
+INLINE vi across(combine_fn combine, const vi v[16]) {
+    vi quarters[4], pairs[2];
+    UNROLL
+    for (uint32_t i = 0; i < 4; i++) { /* quarter k of quarters[i]: v[4 * k + i] */
+        vi low = combine(_mm512_shuffle_i32x4(v[i], v[i + 4], 0x44), _mm512_shuffle_i32x4(v[i], v[i + 4], 0xee));
+        vi high =
+            combine(_mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0x44), _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0xee));
+        quarters[i] = combine(_mm512_shuffle_i32x4(low, high, 0x88), _mm512_shuffle_i32x4(low, high, 0xdd));
+    }
+    UNROLL
+    for (uint32_t i = 0; i < 2; i++)
+        pairs[i] = combine(_mm512_unpacklo_epi32(quarters[2 * i], quarters[2 * i + 1]),
+                           _mm512_unpackhi_epi32(quarters[2 * i], quarters[2 * i + 1]));
+    return combine(_mm512_unpacklo_epi64(pairs[0], pairs[1]), _mm512_unpackhi_epi64(pairs[0], pairs[1]));
 }
 
 #include "backend/cpu/linear_lanes.h"

@@ -6,7 +6,7 @@
  *     FLOAT_TILE_SIZES  the same for float weights, which need two registers a token
  *     TOGETHER        tokens of a tile whose integer dots are interleaved, a divisor of the larger sizes
  *     KERNEL, TILE_KERNEL, INLINE  storage class and target attribute; TILE_KERNEL is never inlined
- *     vf, vi, v16     vectors of float, of anything integer, of uint16_t
+ *     vf, vi, v16, v32  vectors of float, of anything integer, of uint16_t, of int32_t
  *     and the functions used below.
  *
  * The tile: a block's codes are unpacked once into 8 vectors and multiplied with each of T tokens in turn; sums stay in
@@ -223,26 +223,82 @@ MULTIPLY(bf16, FLOAT_TILE_SIZES, float_tile, load_bfloats, 2)
 
 #define BLOCK_VECTORS (AF_BLOCK / LANES)
 
-KERNEL void quantize(af_acts *a, uint32_t token) {
+/* The bits of a block's magnitudes, the largest of each lane's. As integers they order as floats do, NaN above all. */
+INLINE vi magnitudes(const float *x) {
+    vi bits = ints_of(0);
+    UNROLL
+    for (uint32_t i = 0; i < BLOCK_VECTORS; i++)
+        bits = max_unsigned(bits, and((vi)load_floats((const unsigned char *)(x + i * LANES)), ints_of(0x7fffffff)));
+    return bits;
+}
+
+/* Rounds and stores 16 columns; returns their sums by lane. */
+INLINE vi round_half(const float *x, vf inverse, int8_t *q) {
+    vi v[16 / LANES], sum = ints_of(0);
+    UNROLL
+    for (uint32_t i = 0; i < 16 / LANES; i++) {
+        v[i] = to_int(mul(load_floats((const unsigned char *)(x + i * LANES)), inverse));
+        sum = add_ints(sum, v[i]);
+    }
+    store_16_bytes(q, v);
+    return sum;
+}
+
+KERNEL void quantize_token(af_acts *a, uint32_t token) {
     const float *x = a->x + token * a->stride;
     for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
         size_t at = af_acts_at(a, token, b);
-        vf v[BLOCK_VECTORS];
-        vi q[BLOCK_VECTORS], bits = ints_of(0);
-        UNROLL
-        for (uint32_t i = 0; i < BLOCK_VECTORS; i++) {
-            v[i] = load_floats((const unsigned char *)(x + i * LANES));
-            bits = max_unsigned(bits, and((vi)v[i], ints_of(0x7fffffff)));
+        int8_t *q = a->q + at * AF_BLOCK;
+        float most = float_of_bits(largest(magnitudes(x)));
+        vf inverse = floats_of(most >= AF_ACTS_SMALLEST ? 127.0f / most : 0.0f);
+        int32_t first = total(round_half(x, inverse, q)), second = total(round_half(x + 16, inverse, q + 16));
+        af_acts_finish_block(a, at, most / 127.0f, first, second);
+    }
+}
+
+/* af_acts_finish_block for LANES entries that lie side by side. */
+INLINE void finish_blocks(af_acts *a, size_t at, vf d, vi first, vi second) {
+    vi both = add_ints(first, second);
+    store(a->d + at, d);
+    store(a->sum + at, mul(d, to_float(both)));
+    store(a->sum_first + at, mul(d, to_float(first)));
+    store(a->sum_second + at, mul(d, to_float(second)));
+    store_ints(a->start[AF_START_8] + at, (vi)(-8 * (v32)both));
+    store_ints(a->start[AF_START_16] + at, (vi)(-16 * (v32)both));
+    store_ints(a->start[AF_START_128] + at, (vi)(-128 * (v32)both));
+    store_ints(a->start[AF_START_4_FIRST] + at, (vi)(-4 * (v32)first));
+    store_ints(a->start[AF_START_4_SECOND] + at, (vi)(-4 * (v32)second));
+    store_ints(a->start[AF_START_32_FIRST] + at, (vi)(-32 * (v32)first));
+    store_ints(a->start[AF_START_32_SECOND] + at, (vi)(-32 * (v32)second));
+}
+
+/* LANES tokens of a group at once: what there is one of a block is computed for all of them in a vector. */
+KERNEL void quantize_tokens(af_acts *a, uint32_t token) {
+    const float *x = a->x + token * a->stride;
+    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+        size_t at = af_acts_at(a, token, b);
+        vi first[LANES], second[LANES];
+        float inverses[LANES];
+        for (uint32_t i = 0; i < LANES; i++) first[i] = magnitudes(x + i * a->stride);
+        vf most = (vf)across(max_unsigned, first);
+        store(inverses, divide_or_zero(127.0f, most, AF_ACTS_SMALLEST));
+        for (uint32_t i = 0; i < LANES; i++) {
+            int8_t *q = a->q + (at + i) * AF_BLOCK;
+            first[i] = round_half(x + i * a->stride, floats_of(inverses[i]), q);
+            second[i] = round_half(x + i * a->stride + 16, floats_of(inverses[i]), q + 16);
         }
-        float most = float_of_bits(largest(bits));
-        float inverse = most >= AF_ACTS_SMALLEST ? 127.0f / most : 0.0f;
-        UNROLL
-        for (uint32_t i = 0; i < BLOCK_VECTORS; i++)
-            q[i] = to_int(clamp(mul(v[i], floats_of(inverse)), floats_of(-127), floats_of(127)));
-        int32_t sums[2];
-        UNROLL
-        for (uint32_t i = 0; i < 2; i++) sums[i] = store_16_bytes(a->q + at * AF_BLOCK + 16 * i, q + i * 16 / LANES);
-        af_acts_finish_block(a, at, most / 127.0f, sums[0], sums[1]);
+        finish_blocks(a, at, divide(most, floats_of(127.0f)), across(add_ints, first), across(add_ints, second));
+    }
+}
+
+static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
+    for (uint32_t t = token_begin; t < token_end;) {
+        if (a->lanes >= LANES && t % LANES == 0 && token_end - t >= LANES) {
+            quantize_tokens(a, t);
+            t += LANES;
+        } else {
+            quantize_token(a, t++);
+        }
     }
 }
 

@@ -21,13 +21,11 @@ static float largest(const float *x) {
     return value;
 }
 
-static int8_t round_to_int8(float v) {
-    v = v > -127.0f ? v : -127.0f; /* so NaN becomes -127 */
-    v = v < 127.0f ? v : 127.0f;
-    return (int8_t)lrintf(v);
+static int8_t round_to_int8(float v) { /* |v| <= 127, or NaN: the block's scale says so */
+    return v == v ? (int8_t)lrintf(v) : 0;
 }
 
-static void quantize(af_acts *a, uint32_t token) {
+static void quantize_token(af_acts *a, uint32_t token) {
     const float *x = a->x + token * a->stride;
     for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
         size_t at = af_acts_at(a, token, b);
@@ -41,6 +39,10 @@ static void quantize(af_acts *a, uint32_t token) {
         }
         af_acts_finish_block(a, at, most / 127.0f, sums[0], sums[1]);
     }
+}
+
+static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
+    for (uint32_t t = token_begin; t < token_end; t++) quantize_token(a, t);
 }
 
 /* The codes of a block, group by group: row r's four columns of group g at codes[g][4 * r]. */
