@@ -1,31 +1,31 @@
-/* backend.c - the table of backends. */
+/* backend.c - which backend a device name means.
+ *
+ * "cpu" is the CPU; "auto" the best GPU, or the CPU where there is none (with a line that says so); every other name is a
+ * GPU's: "gpu", "gpu:N", or part of an adapter's name.
+ */
 #include "backend/backend.h"
+
+#include "base/log.h"
 
 #include <string.h>
 
-typedef struct device {
-    const char *name;
-    int (*open)(const af_plan *plan, const af_backend_options *options, af_backend **out, af_error *error);
-} device;
-
-/* "auto" takes the first: the fastest comes first. */
-static const device devices[] = {{"cpu", af_cpu_open}};
-
-#define DEVICE_COUNT (sizeof devices / sizeof *devices)
-
-static int fail_unknown(const char *name, af_error *error) {
-    char names[128] = "auto";
-    for (size_t i = 0; i < DEVICE_COUNT; i++) {
-        strncat(names, ", ", sizeof names - strlen(names) - 1);
-        strncat(names, devices[i].name, sizeof names - strlen(names) - 1);
-    }
-    return af_fail(error, AF_EUNSUPPORTED, "device \"%s\": not one of those there are (%s)", name, names);
+#ifdef AF_WEBGPU
+#include "backend/webgpu/gpu_backend.h"
+#else
+static int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
+                          af_error *error) {
+    (void)plan, (void)options, (void)out;
+    return af_fail(error, AF_EUNSUPPORTED, "device \"%s\": this build has no GPU backend, there is cpu", device);
 }
+#endif
 
 int af_backend_open(const char *name, const af_plan *plan, const af_backend_options *options, af_backend **out,
                     af_error *error) {
-    if (!name || strcmp(name, "auto") == 0) return devices[0].open(plan, options, out, error);
-    for (size_t i = 0; i < DEVICE_COUNT; i++)
-        if (strcmp(name, devices[i].name) == 0) return devices[i].open(plan, options, out, error);
-    return fail_unknown(name, error);
+    if (!name) name = "auto";
+    if (strcmp(name, "cpu") == 0) return af_cpu_open(plan, options, out, error);
+    if (strcmp(name, "auto") != 0) return af_webgpu_open(name, plan, options, out, error);
+    af_error why;
+    if (af_webgpu_open(name, plan, options, out, &why) == AF_OK) return AF_OK;
+    af_log(AF_LOG_INFO, "no GPU is used: %s", why.text);
+    return af_cpu_open(plan, options, out, error);
 }

@@ -99,7 +99,7 @@ static size_t enumerate(const af_gpu_api *api, WGPUInstance instance, WGPUAdapte
     const size_t there = api->wgpuInstanceEnumerateAdapters(instance, &options, NULL);
     if (there > AF_GPU_ADAPTERS) return 0;
     const size_t count = api->wgpuInstanceEnumerateAdapters(instance, &options, all);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && i < AF_GPU_ADAPTERS; i++) {
         if (i < room)
             out[i] = all[i];
         else

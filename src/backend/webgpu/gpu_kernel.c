@@ -61,9 +61,10 @@ static bool same(const entry *e, const af_gpu_kernel_row *row, const af_gpu_cons
 }
 
 static WGPUBindGroupLayout make_layout(af_gpu *gpu, const af_gpu_kernel_row *row) {
+    static const WGPUBindGroupLayoutEntry layout_entry = WGPU_BIND_GROUP_LAYOUT_ENTRY_INIT;
     WGPUBindGroupLayoutEntry entries[AF_GPU_BINDINGS];
     for (uint32_t i = 0; i < row->binding_count; i++) {
-        entries[i] = (WGPUBindGroupLayoutEntry)WGPU_BIND_GROUP_LAYOUT_ENTRY_INIT;
+        entries[i] = layout_entry;
         entries[i].binding = i;
         entries[i].visibility = WGPUShaderStage_Compute;
         entries[i].buffer.type =
@@ -148,9 +149,10 @@ int af_gpu_kernel(af_gpu_kernels *k, const char *name, const af_gpu_constant *co
 
 WGPUBindGroup af_gpu_bind(af_gpu *gpu, const af_gpu_pipeline *pipeline, const af_gpu_binding *bindings, size_t count) {
     assert(count == pipeline->binding_count);
+    static const WGPUBindGroupEntry group_entry = WGPU_BIND_GROUP_ENTRY_INIT;
     WGPUBindGroupEntry entries[AF_GPU_BINDINGS];
     for (size_t i = 0; i < count; i++) {
-        entries[i] = (WGPUBindGroupEntry)WGPU_BIND_GROUP_ENTRY_INIT;
+        entries[i] = group_entry;
         entries[i].binding = (uint32_t)i;
         entries[i].buffer = bindings[i].buffer;
         entries[i].offset = bindings[i].offset;
