@@ -14,7 +14,7 @@
 #include "base/os.h"
 
 #include <jansson.h>
-#include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,8 @@ typedef struct running {
     af_buf held;   /* text held back for a stop string */
     uint64_t wake; /* not before this time */
     int slow, fail, big;
-    bool hang, canceled, started;
+    bool hang;
+    atomic_bool canceled;
 } running;
 
 struct af_engine {
@@ -52,8 +53,9 @@ struct af_engine {
     af_thread *thread;
     running *first; /* in order of arrival: the first `parallel` run */
     uint64_t next_id;
-    bool closing;
-    uint64_t prompt_tokens, generated;
+    atomic_bool closing;
+    uint64_t prompt_tokens;
+    atomic_uint_least64_t generated;
 };
 
 static void sleep_ms(long ms) {
@@ -317,12 +319,14 @@ static void run_engine(void *user) {
             continue;
         }
         uint32_t at = 0;
+        bool moved = false;
         for (running **link = &engine->first; *link && (at < engine->options.parallel || (*link)->canceled); at++) {
             running *r = *link;
-            r->started = true;
             af_mutex_unlock(engine->lock);
+            uint32_t before = r->done;
             bool over = step(engine, r);
             af_mutex_lock(engine->lock);
+            moved = moved || over || r->done > before;
             if (over) {
                 while (*link != r) link = &(*link)->next;
                 *link = r->next;
@@ -331,7 +335,7 @@ static void run_engine(void *user) {
                 link = &r->next;
             }
         }
-        if (engine->first) af_cond_wait_for(engine->changed, engine->lock, 1000000);
+        if (engine->first && !moved) af_cond_wait_for(engine->changed, engine->lock, 1000000);
     }
     af_mutex_unlock(engine->lock);
 }

@@ -68,7 +68,9 @@ static void check_tensors(const af_gguf *f) {
     for (size_t i = 0; i < af_gguf_tensor_count(f); i++) {
         const af_tensor *t = af_gguf_tensor_at(f, i);
         assert_true(inside(&f->shards[0], t->data, t->bytes) && inside(&f->shards[0], t->name.p, t->name.n));
-        assert_int_equal(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3], t->elements);
+        uint64_t elements = 1;
+        for (int d = 0; d < 4; d++) assert_false(__builtin_mul_overflow(elements, t->dims[d], &elements));
+        assert_int_equal(elements, t->elements);
         assert_int_equal(t->bytes, af_row_bytes(t->format, t->elements));
         assert_int_equal(t->dims[0] % t->format->block_elems, 0);
         for (size_t j = 0; j < i; j++) {
@@ -229,6 +231,18 @@ static void a_small_file_costs_little_whatever_it_claims(void **state) {
     assert_true(af_os_nanoseconds() - start < 5000000000);
 }
 
+static void arrays_nested_as_deep_as_a_large_file_allows_are_refused(void **state) {
+    af_buf b = {0};
+    put_header(&b, 3, 0, 1);
+    put_kv_array(&b, "a", AF_GGUF_ARRAY, 1);
+    for (int i = 0; i < 400000; i++) {
+        put_u32(&b, AF_GGUF_ARRAY);
+        put_u64(&b, 1);
+    }
+    assert_false(survives(b.p, b.len));
+    af_buf_clear(&b);
+}
+
 int main(void) {
     alarm(SECONDS_MAX); /* a hang ends as a failure */
     const struct CMUnitTest tests[] = {
@@ -239,6 +253,7 @@ int main(void) {
         cmocka_unit_test(every_flipped_bit_of_the_header_is_survived),
         cmocka_unit_test(random_bytes_in_several_places_are_survived),
         cmocka_unit_test(a_small_file_costs_little_whatever_it_claims),
+        cmocka_unit_test(arrays_nested_as_deep_as_a_large_file_allows_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

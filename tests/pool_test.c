@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -153,6 +154,7 @@ static void a_timed_wait_ends_by_itself(void **state) {
 }
 
 int main(void) {
+    alarm(120); /* a lost wake-up ends as a failure */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_runs_once_with_any_number_of_threads),
         cmocka_unit_test(jobs_in_a_row_see_each_others_writes),

@@ -8,6 +8,7 @@
  */
 #include "base/os.h"
 #include "base/utf8.h"
+#include "text/nfc.h"
 #include "text/tokenizer.h"
 
 #include <jansson.h>
@@ -63,12 +64,25 @@ static bool comes_back(const af_tokenizer *tok, const char *text, size_t n, bool
     return true;
 }
 
+static bool equals(const af_buf *back, const char *p, size_t n) {
+    return back->len == n && (n == 0 || memcmp(back->p, p, n) == 0);
+}
+
+/* Some vocabularies compose their text first: the composed form is as good. */
+static bool equals_composed(const af_buf *back, const char *p, size_t n) {
+    af_buf copy = {0};
+    af_slice text = af_slice_of(p, n);
+    const bool equal = af_utf8_valid(p, n) && af_nfc(&text, &copy) && equals(back, text.p, text.n);
+    af_buf_clear(&copy);
+    return equal;
+}
+
 static void check_return(const af_tokenizer *tok, const char *p, size_t n, unsigned flags, bool spm) {
     af_ids ids = {0};
     af_buf back = {0};
     const bool done = !af_tokenizer_encode(tok, p, n, NULL, flags, &ids, NULL) &&
                       !af_tokenizer_decode(tok, ids.p, ids.len, &back, NULL);
-    const bool equal = back.len == n && (n == 0 || memcmp(back.p, p, n) == 0);
+    const bool equal = equals(&back, p, n) || equals_composed(&back, p, n);
     if (!done || (!equal && comes_back(tok, p, n, spm))) {
         differences++;
         printf("does not come back: %.*s\n  as %s\n", (int)n, p, back.p ? back.p : "");

@@ -181,10 +181,10 @@ static int print_figures(const comparison *c, const shimmy_options *options, af_
     const double nll = c->figures.nll / rows, kl = c->figures.kl / rows;
     const double same_top = (double)c->figures.same_top / rows;
     if (options->json) {
-        json_t *object =
-            json_pack("{s:I, s:f, s:f}", "tokens", (json_int_t)c->ids->len, "mean_nll", nll, "perplexity", exp(nll));
-        if (options->kl) json_object_set_new(object, "mean_kl", json_real(kl));
-        if (options->kl) json_object_set_new(object, "same_top", json_real(same_top));
+        json_t *object = json_pack("{s:I, s:o, s:o}", "tokens", (json_int_t)c->ids->len, "mean_nll",
+                                   shimmy_json_real(nll), "perplexity", shimmy_json_real(exp(nll)));
+        if (options->kl) json_object_set_new(object, "mean_kl", shimmy_json_real(kl));
+        if (options->kl) json_object_set_new(object, "same_top", shimmy_json_real(same_top));
         return shimmy_print_json(object, error);
     }
     printf("tokens      %zu\nmean nll    %.6f nats\nperplexity  %.4f\n", c->ids->len, nll, exp(nll));

@@ -41,7 +41,7 @@ int shimmy_cmd_serve(const shimmy_options *options, af_error *error) {
         .ctx = options->ctx == SHIMMY_UNSET ? 0 : (uint32_t)options->ctx,
         .penalty_compat = options->penalty_compat && strcmp(options->penalty_compat, "shimmy") == 0,
         .allow_special = options->allow_special,
-        .raw_log = options->debug_raw,
+        .raw_log = af_env_flag("SHIMMY_DEBUG_RAW"),
     };
     int status = shimmy_engine_options(options, af_engine_options_default().parallel, &serve.engine, error);
     if (status) return status;

@@ -3,6 +3,7 @@
 #include "cli/finder.h"
 
 #include "base/utf8.h"
+#include "cli/output.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -175,7 +176,7 @@ static const char *other_kind(const af_model_info *info) {
     if (strcmp(info->architecture, "clip") == 0) return "a projector for images or sound, not a language model";
     if (!info->tensors) return "a vocabulary without tensors";
     if (!info->vocabulary) return "no vocabulary in it: an adapter or another part of a model";
-    return info->runnable ? NULL : info->why_not;
+    return info->runnable ? NULL : shimmy_without_path(info->why_not, info->path);
 }
 
 static bool push_found(shimmy_finder *finder, const char *path, const char *name, const char *full_name,
@@ -198,12 +199,6 @@ static bool push_found(shimmy_finder *finder, const char *path, const char *name
     return true;
 }
 
-/* An error that begins with the file's path says it a second time here. */
-static const char *without_path(const char *text, const char *path) {
-    const size_t n = strlen(path);
-    return strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
-}
-
 void shimmy_finder_take(shimmy_finder *finder, const char *path, const char *name, const char *full_name) {
     const af_file_stat stat = af_os_stat(path);
     if (stat.kind != AF_FILE_REGULAR) {
@@ -220,7 +215,7 @@ void shimmy_finder_take(shimmy_finder *finder, const char *path, const char *nam
     af_model *model;
     af_error why;
     if (af_model_open(path, &header, &model, &why)) {
-        shimmy_finder_pass(finder, path, "%s", without_path(why.text, path));
+        shimmy_finder_pass(finder, path, "%s", shimmy_without_path(why.text, path));
         return;
     }
     af_model_info info;

@@ -63,9 +63,9 @@ int shimmy_parse_ids(af_slice text, const char *where, af_ids *out, af_error *er
                    (unsigned char)*p, out->len);
 }
 
-/* Both a list and a file's name are allowed; ids alone are taken as ids (a file named 12 is ./12). */
+/* Both a list and a file's name are allowed; numbers alone are taken as ids (a file named 12 is ./12). */
 static bool looks_like_ids(const char *text) {
-    return text[strspn(text, "0123456789" BETWEEN)] == 0;
+    return strcmp(text, "-") != 0 && text[strspn(text, "-0123456789" BETWEEN)] == 0;
 }
 
 int shimmy_input_ids(const char *text, af_ids *out, af_error *error) {

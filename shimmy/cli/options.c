@@ -92,13 +92,13 @@ static int set_real(const shimmy_option *option, const char *shown, const char *
 }
 
 static int set_choice(const shimmy_option *option, const char *shown, const char *text, void *field, af_error *error) {
-    const size_t n = strlen(text);
-    for (const char *p = option->choices; p; p = strchr(p, '|')) {
-        p += *p == '|';
-        if (n && strncmp(p, text, n) == 0 && (p[n] == '|' || !p[n])) {
+    for (const char *p = option->choices; *p; p += *p == '|') {
+        const size_t n = strcspn(p, "|");
+        if (strlen(text) == n && memcmp(p, text, n) == 0) {
             *(const char **)field = text;
             return 0;
         }
+        p += n;
     }
     return af_fail(error, SHIMMY_USAGE, "%s: found '%s', allowed: %s", shown, text, option->choices);
 }

@@ -45,7 +45,7 @@ typedef struct shimmy_options {
     /* serve */
     const char *bind, *penalty_compat;
     int64_t max_body;
-    bool allow_special, debug_raw;
+    bool allow_special;
 
     /* generate */
     const char *prompt, *system;

@@ -93,8 +93,6 @@ const shimmy_option shimmy_option_table[] = {
     {"penalty-compat", SHIMMY_CHOICE, "RULE", NULL, AT(penalty_compat), 0, 0, "openai|shimmy", SHIMMY_SERVE,
      "what presence and frequency penalties do: openai subtracts (default); shimmy turns the larger one into a repeat "
      "penalty of 1 + half of it"},
-    {"debug-raw", SHIMMY_FLAG, NULL, "SHIMMY_DEBUG_RAW", AT(debug_raw), 0, 0, NULL, SHIMMY_SERVE,
-     "a line on standard error for each operation, with shape, range and first values"},
 
     /* how a model runs */
     {"ctx", SHIMMY_NUMBER, "N", "SHIMMY_MAX_CTX", AT(ctx), 0, 16777216, NULL, ENGINE,

@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,10 @@ json_t *shimmy_json_text(const char *bytes, size_t n) {
 
 json_t *shimmy_json_string(const char *text) {
     return shimmy_json_text(text, strlen(text));
+}
+
+json_t *shimmy_json_real(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 json_t *shimmy_json_ids(const int32_t *ids, size_t count) {
@@ -69,6 +74,11 @@ const char *shimmy_size(uint64_t bytes, char text[SHIMMY_SIZE_TEXT]) {
 const char *shimmy_amount(uint64_t count, char text[SHIMMY_SIZE_TEXT]) {
     static const char *const units[] = {"", " k", " M", " B", " T", NULL};
     return scaled((double)count, units, text);
+}
+
+const char *shimmy_without_path(const char *message, const char *path) {
+    const size_t n = strlen(path);
+    return strncmp(message, path, n) == 0 && strncmp(message + n, ": ", 2) == 0 ? message + n + 2 : message;
 }
 
 void shimmy_note(const char *format, ...) {

@@ -12,6 +12,8 @@ int shimmy_print_json(json_t *object, af_error *error);
 /* A JSON string of bytes that may be no UTF-8 (a path, a model's text): what is none becomes U+FFFD. */
 json_t *shimmy_json_text(const char *bytes, size_t n);
 json_t *shimmy_json_string(const char *text);
+/* null for what JSON has no number for: infinity, and what is no number. */
+json_t *shimmy_json_real(double value);
 json_t *shimmy_json_ids(const int32_t *ids, size_t count);
 /* [1,2,3] and a line's end, as it goes: no tree for a million ids. */
 void shimmy_print_ids(const int32_t *ids, size_t count);
@@ -21,6 +23,9 @@ void shimmy_print_ids(const int32_t *ids, size_t count);
 const char *shimmy_size(uint64_t bytes, char text[SHIMMY_SIZE_TEXT]);
 /* "134.5 M", "7.2 B": counts of parameters. */
 const char *shimmy_amount(uint64_t count, char text[SHIMMY_SIZE_TEXT]);
+
+/* A message without the file's path at its beginning, for where the path stands beside it. */
+const char *shimmy_without_path(const char *message, const char *path);
 
 /* "shimmy: ..." on standard error. */
 void shimmy_note(const char *format, ...) AF_PRINTF(1, 2);

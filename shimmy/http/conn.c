@@ -18,7 +18,7 @@ enum {
     BODY_SECONDS = 60,          /* without one more byte of a body */
     WRITE_SECONDS = 60,         /* without the client taking one more byte */
     DRAIN_SECONDS = 10,         /* for a refused client to stop sending */
-    INPUT_AHEAD = 64 * 1024,    /* bytes read ahead while a request is in hand */
+    INPUT_AHEAD = 64 * 1024,    /* bytes held of what cannot be taken yet; more than a head */
     OUTPUT_AHEAD = 1024 * 1024, /* bytes of unread replies past which pipelined requests wait */
 };
 
@@ -136,6 +136,7 @@ void shimmy_http_accept(shimmy_http *http, int fd) {
     http->first = conn;
     http->count++;
     bufferevent_setcb(conn->bev, on_read, on_write, on_event, conn);
+    bufferevent_setwatermark(conn->bev, EV_READ, 0, INPUT_AHEAD);
     bufferevent_set_timeouts(conn->bev, NULL, &(struct timeval){.tv_sec = WRITE_SECONDS});
     set_timer(conn, IDLE_SECONDS);
     bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
@@ -261,7 +262,6 @@ static bool read_body(shimmy_conn *conn) {
 static void hand_over(shimmy_conn *conn) {
     conn->state = SHIMMY_CONN_BUSY;
     set_timer(conn, 0);
-    bufferevent_setwatermark(conn->bev, EV_READ, 0, INPUT_AHEAD);
     shimmy_http_request request = {
         .head = &conn->head,
         .body = af_slice_of(conn->body.p ? conn->body.p : "", conn->body.len),
@@ -307,7 +307,6 @@ void shimmy_conn_done(shimmy_conn *conn) {
     size_t ceiling = conn->body.ceiling;
     af_buf_clear(&conn->body);
     conn->body = (af_buf){.ceiling = ceiling};
-    bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
     if (conn->state == SHIMMY_CONN_DRAIN) {
         set_timer(conn, DRAIN_SECONDS);
         return;

@@ -64,8 +64,8 @@ static void reply_no_route(shimmy_conn *conn, af_slice method, af_slice path) {
         shimmy_refuse(&refusal, 405, "method_not_allowed", NULL, "%.*s %.*s: allowed is %s", (int)method.n, method.p,
                       (int)path.n, path.p, allow);
     else
-        shimmy_refuse(&refusal, 404, "not_found", NULL, "%.*s %.*s: there is no such route; GET / lists them",
-                      (int)method.n, method.p, (int)path.n, path.p);
+        shimmy_refuse(&refusal, 404, "not_found", NULL, "%.*s: there is no such route; GET / lists them", (int)path.n,
+                      path.p);
     reply_refusal(conn, &refusal, *allow ? allow : NULL);
 }
 

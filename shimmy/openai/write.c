@@ -41,7 +41,7 @@ void shimmy_write_string(af_buf *out, const char *bytes, size_t n) {
             af_buf_text(out, "\xEF\xBF\xBD");
         start = ++at;
     }
-    af_buf_append(out, bytes + start, at - start);
+    if (at > start) af_buf_append(out, bytes + start, at - start);
     af_buf_byte(out, '"');
 }
 

@@ -1,7 +1,7 @@
 /* os.h - every call to the operating system that C itself does not have.
  *
- * One set of files for each system implements it (os_*_linux.c); nothing else in the library includes a system header, so
- * that another system is one such set away. Sockets are libevent's business.
+ * One set of files for each system implements it (os_*_linux.c); nothing else in the library includes a system header,
+ * so that another system is one such set away. Sockets are libevent's business.
  */
 #ifndef AF_OS_H
 #define AF_OS_H
@@ -33,7 +33,7 @@ typedef struct af_file_stat {
 } af_file_stat;
 /* Follows links. kind AF_FILE_NONE when there is nothing; never fails. */
 af_file_stat af_os_stat(const char *path);
-/* Calls fn with each entry's name ("." and ".." left out), in byte order. False from fn ends it. Returns 0, or AF_EIO. */
+/* Calls fn with each entry's name ("." and ".." left out), in byte order. False from fn ends it. 0, or AF_EIO. */
 int af_os_list(const char *directory, bool (*fn)(void *user, const char *name), void *user, af_error *error);
 /* The whole file as text, NUL-terminated, at most `ceiling` bytes; path "-" is standard input. Freed with af_free. */
 int af_os_read_file(const char *path, size_t ceiling, char **text, size_t *size, af_error *error);
@@ -52,7 +52,7 @@ uint64_t af_os_memory_resident(void);  /* bytes of this process resident now */
 
 /* ---- Processor, time, terminal ---- */
 
-/* Physical cores this process may use: affinity mask, cgroup quota rounded up, SMT siblings counted once; at least 1. */
+/* Physical cores this process may use: affinity mask, cgroup quota rounded up, SMT siblings counted once; 1 or more. */
 uint32_t af_os_cores(void);
 uint64_t af_os_nanoseconds(void); /* monotonic */
 int64_t af_os_unix_time(void);    /* seconds since 1970 */

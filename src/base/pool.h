@@ -1,8 +1,8 @@
 /* pool.h - the threads that run CPU kernels.
  *
- * A pool runs one job at a time: `tasks` calls of fn, taken by the workers and the calling thread in rising order from a
- * shared counter, and returns when all are done. Workers spin briefly between jobs (decode has some two hundred a token)
- * and then sleep, so that an idle process uses no CPU. How tasks fall to workers must never change a result.
+ * A pool runs one job at a time: `tasks` calls of fn, taken by the workers and the calling thread in rising order from
+ * a shared counter, and returns when all are done. Workers spin briefly between jobs (decode has some two hundred a
+ * token) and then sleep, so that an idle process uses no CPU. How tasks fall to workers must never change a result.
  */
 #ifndef AF_POOL_H
 #define AF_POOL_H

@@ -93,7 +93,7 @@ int af_job_open(const af_request *r, uint32_t ctx, uint32_t vocabulary, const af
     job->ignore_eos = r->ignore_eos;
     job->prompt_count = (uint32_t)r->prompt_count;
     job->limit = r->max_tokens < 0 || r->max_tokens > room ? room : (uint32_t)r->max_tokens;
-    af_detok_start(&job->detok, tokenizer);
+    af_detok_resume(&job->detok, tokenizer, r->prompt[r->prompt_count - 1]);
     rc = copy_prompt(job, r, error);
     if (rc == 0) rc = af_stops_open(r->stops, r->stop_count, &job->stops, error);
     if (rc == 0) rc = open_sampler(job, r->sampling, ctx, vocabulary, error);
@@ -157,7 +157,7 @@ void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish fin
     af_event event = {.request = job->id,
                       .text = job->text.p,
                       .length = shown,
-                      .ids = ids,
+                      .ids = ids ? ids : &job->last, /* never NULL */
                       .id_count = id_count,
                       .finish = finish,
                       .error = error,

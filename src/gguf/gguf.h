@@ -13,8 +13,8 @@
  *     padding to `general.alignment` (32 unless stated)
  *     tensor data             each tensor at data_start + offset, offset a multiple of the alignment
  *
- * A split model is several files NAME-00001-of-0000N.gguf with split.no, split.count and split.tensors.count; opening any
- * shard opens the set, metadata from the first.
+ * A split model is several files NAME-00001-of-0000N.gguf with split.no, split.count and split.tensors.count; opening
+ * any shard opens the set, metadata from the first.
  *
  * Invariants after a successful open:
  *   1. every slice and tensor lies inside its mapping; no two tensors overlap; names and keys are unique;

@@ -8,6 +8,7 @@
  */
 #include "text/bytemap.h"
 #include "text/kind.h"
+#include "text/nfc.h"
 #include "text/pairs.h"
 #include "text/pretok.h"
 
@@ -22,7 +23,7 @@
 typedef struct bpe {
     af_pretok *pre;
     af_pairs pairs;
-    bool ignore_merges;
+    bool ignore_merges, compose;
 } bpe;
 
 /* ---- Opening ---- */
@@ -118,6 +119,7 @@ static int open_bpe(const af_gguf *file, af_vocab *v, void **out, af_error *erro
     bpe *state = calloc(1, sizeof *state);
     if (!state) return af_fail_memory(error, sizeof *state, "a vocabulary");
     state->ignore_merges = rule->ignore_merges;
+    state->compose = rule->compose;
     int status = af_vocab_open(v, file, &defaults, spell, &map, error);
     v->add_space_prefix = false; /* some files have the key; the kind never puts a space */
     if (!status) status = read_merges(state, &map, v, error);
@@ -173,15 +175,17 @@ static size_t run_length(af_slice text, bool valid) {
     return at;
 }
 
-static int encode_valid(const bpe *state, const af_vocab *v, af_merger *m, af_slice text, af_ids *out,
+static int encode_valid(const bpe *state, const af_vocab *v, af_scratch *scratch, af_slice text, af_ids *out,
                         af_error *error) {
+    if (state->compose && !af_nfc(&text, &scratch->text)) return af_fail_memory(error, text.n, "a text's tokens");
     af_pretok_walk walk;
     int status = af_pretok_start(&walk, state->pre, text.p, text.n, error);
     while (!status) {
         af_slice piece;
         status = af_pretok_next(&walk, &piece, error);
         if (status || !piece.n) break;
-        if (!encode_piece(state, v, m, piece, out)) status = af_fail_memory(error, piece.n, "a text's tokens");
+        if (!encode_piece(state, v, &scratch->merger, piece, out))
+            status = af_fail_memory(error, piece.n, "a text's tokens");
     }
     af_pretok_finish(&walk);
     return status;
@@ -194,7 +198,7 @@ static int encode(const void *user, const af_vocab *v, af_scratch *scratch, af_s
     while (text.n) {
         size_t n = run_length(text, true);
         if (n) {
-            const int status = encode_valid(state, v, &scratch->merger, af_slice_of(text.p, n), out, error);
+            const int status = encode_valid(state, v, scratch, af_slice_of(text.p, n), out, error);
             if (status) return status;
         } else {
             n = run_length(text, false);

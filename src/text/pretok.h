@@ -16,6 +16,7 @@ typedef struct af_pretok_rule {
     const char *names;                        /* values of tokenizer.ggml.pre, apart by spaces */
     const char *patterns[AF_PRETOK_PATTERNS]; /* NULL after the last */
     bool ignore_merges;                       /* a piece that is a token is that token, whatever the merges say */
+    bool compose;                             /* the text is put in NFC first */
     bool add_bos;                             /* where tokenizer.ggml.add_bos_token is absent */
 } af_pretok_rule;
 

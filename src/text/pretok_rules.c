@@ -25,16 +25,19 @@
 
 static const af_pretok_rule rules[] = {
     {.names = "default", .patterns = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
-    {.names = "gpt-2 mpt olmo jais", .patterns = {GPT2}},
-    {.names = "smollm starcoder refact command-r codeshell", .patterns = {"\\p{N}", GPT2}},
+    {.names = "gpt-2 olmo jais", .patterns = {GPT2}},
+    {.names = "mpt", .patterns = {GPT2}, .compose = true},
+    {.names = "smollm starcoder refact codeshell", .patterns = {"\\p{N}", GPT2}},
+    {.names = "command-r", .patterns = {"\\p{N}", GPT2}, .compose = true},
     {.names = "falcon", .patterns = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
     {.names = "llama-bpe llama3 llama-v3",
      .patterns = {CL100K("\\p{L}", "{1,3}")},
      .ignore_merges = true,
      .add_bos = true},
     {.names = "dbrx smaug-bpe", .patterns = {CL100K("\\p{L}", "{1,3}")}},
-    {.names = "qwen2 stablelm2 deepseek-r1-qwen", .patterns = {CL100K("\\p{L}", "")}},
-    {.names = "qwen35", .patterns = {CL100K("\\p{L}\\p{M}", "")}},
+    {.names = "qwen2", .patterns = {CL100K("\\p{L}", "")}, .compose = true},
+    {.names = "stablelm2 deepseek-r1-qwen", .patterns = {CL100K("\\p{L}", "")}},
+    {.names = "qwen35", .patterns = {CL100K("\\p{L}\\p{M}", "")}, .compose = true},
     {.names = "deepseek-coder", .patterns = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", HAN_KANA_HANGUL, "\\p{N}"}},
     /* The source's `\s+$` tries each start in a run of spaces that something follows: only the first can match. */
     {.names = "deepseek-llm",

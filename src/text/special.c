@@ -71,7 +71,10 @@ static uint32_t lower_bound(const af_special *list, uint32_t low, uint32_t high,
 }
 
 static bool from_template(const uint8_t *origin, size_t at, size_t n) {
-    return !origin || !memchr(origin + at, 1, n);
+    for (size_t i = 0; origin && i < n; i++) {
+        if (origin[at + i]) return false;
+    }
+    return true;
 }
 
 /* The longest token allowed at `at`. */

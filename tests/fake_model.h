@@ -1,0 +1,300 @@
+/* fake_model.h - a vocabulary and a backend for tests of the engine without a real model.
+ *
+ * The vocabulary is a real one, opened from a file written here: <unk>, <s>, the 256 bytes, <|go|>, "gr", "een", "
+ * tea",
+ * </s>, then words of one letter and a digit. The backend counts: after token i it says next[i], which is i + 1 unless
+ * a test says otherwise. It keeps what a real one would keep in its cache, and checks on every token that all its
+ * sequence may see is still there: pages that overlap, or were given back too early, are found.
+ */
+#ifndef FAKE_MODEL_H
+#define FAKE_MODEL_H
+
+#include "temp_file.h"
+
+#include "airframe.h"
+#include "backend/backend.h"
+#include "base/os.h"
+
+#include <stdint.h>
+
+enum {
+    FAKE_BYTE = 2,
+    FAKE_GO = 258,
+    FAKE_GR,
+    FAKE_EEN,
+    FAKE_TEA,
+    FAKE_EOS,
+    FAKE_WORD,
+    FAKE_VOCABULARY = 320,
+    FAKE_PAGES = 4096,
+    FAKE_ROWS = 128,
+    FAKE_LOG = 8192,
+    FAKE_WINDOW = 40
+};
+
+/* ---- The vocabulary's file ---- */
+
+typedef struct fake_file {
+    unsigned char bytes[32768];
+    size_t size;
+} fake_file;
+
+static void fake_put(fake_file *f, const void *p, size_t n) {
+    if (f->size + n > sizeof f->bytes) abort();
+    memcpy(f->bytes + f->size, p, n);
+    f->size += n;
+}
+
+static void fake_put_u32(fake_file *f, uint32_t v) {
+    fake_put(f, &v, sizeof v);
+}
+
+static void fake_put_u64(fake_file *f, uint64_t v) {
+    fake_put(f, &v, sizeof v);
+}
+
+static void fake_put_text(fake_file *f, const char *text) {
+    fake_put_u64(f, strlen(text));
+    fake_put(f, text, strlen(text));
+}
+
+static void fake_put_key(fake_file *f, const char *key, uint32_t type) {
+    fake_put_text(f, key);
+    fake_put_u32(f, type);
+}
+
+static void fake_put_array(fake_file *f, const char *key, uint32_t element_type) {
+    fake_put_key(f, key, 9);
+    fake_put_u32(f, element_type);
+    fake_put_u64(f, FAKE_VOCABULARY);
+}
+
+static const char *fake_token(uint32_t id, char *room, uint32_t *kind) {
+    static const char *const named[] = {"<|go|>", "gr", "een", "\xE2\x96\x81tea", "</s>"};
+    *kind = id == 0 ? 2 : id == 1 || id == FAKE_GO || id == FAKE_EOS ? 3 : id < FAKE_GO ? 6 : 1;
+    if (id == 0) return "<unk>";
+    if (id == 1) return "<s>";
+    if (id < FAKE_GO) snprintf(room, 16, "<0x%02X>", id - FAKE_BYTE);
+    if (id >= FAKE_WORD) snprintf(room, 16, "%c%u", 'a' + (id - FAKE_WORD) % 26, (id - FAKE_WORD) / 26);
+    return id >= FAKE_GO && id < FAKE_WORD ? named[id - FAKE_GO] : room;
+}
+
+static const char *fake_vocabulary(void) {
+    static fake_file f;
+    char room[16];
+    uint32_t kind;
+    f.size = 0;
+    fake_put(&f, "GGUF", 4);
+    fake_put_u32(&f, 3);
+    fake_put_u64(&f, 0);
+    fake_put_u64(&f, 8);
+    fake_put_key(&f, "general.architecture", 8);
+    fake_put_text(&f, "llama");
+    fake_put_key(&f, "tokenizer.ggml.model", 8);
+    fake_put_text(&f, "llama");
+    fake_put_array(&f, "tokenizer.ggml.tokens", 8);
+    for (uint32_t id = 0; id < FAKE_VOCABULARY; id++) fake_put_text(&f, fake_token(id, room, &kind));
+    fake_put_array(&f, "tokenizer.ggml.scores", 6);
+    for (uint32_t id = 0; id < FAKE_VOCABULARY; id++) fake_put_u32(&f, 0);
+    fake_put_array(&f, "tokenizer.ggml.token_type", 5);
+    for (uint32_t id = 0; id < FAKE_VOCABULARY; id++) {
+        fake_token(id, room, &kind);
+        fake_put_u32(&f, kind);
+    }
+    fake_put_key(&f, "tokenizer.ggml.bos_token_id", 4);
+    fake_put_u32(&f, 1);
+    fake_put_key(&f, "tokenizer.ggml.eos_token_id", 4);
+    fake_put_u32(&f, FAKE_EOS);
+    fake_put_key(&f, "tokenizer.ggml.add_space_prefix", 7);
+    fake_put(&f, "", 1);
+    return temp_write("fake.gguf", f.bytes, f.size);
+}
+
+/* ---- The backend ---- */
+
+typedef struct fake_slot {
+    uint32_t position;
+    uint64_t history; /* of the sequence's tokens up to here */
+} fake_slot;
+
+typedef struct fake_step {
+    uint32_t tokens, seqs, rows;
+} fake_step;
+
+typedef struct fake_backend {
+    af_backend base;
+    const af_plan *plan;
+    int32_t next[FAKE_VOCABULARY];
+    float spread; /* 0: the next id is certain; else the logit of id next + k is -k * spread */
+    fake_slot (*cache)[FAKE_PAGES][AF_KV_PAGE]; /* (groups) */
+    float logits[FAKE_ROWS][FAKE_VOCABULARY];
+    const float *row_logits[FAKE_ROWS];
+    int32_t row_ids[FAKE_ROWS];
+    uint32_t row_count;
+    const char *fault; /* what was found wrong with a batch; NULL: nothing */
+
+    af_mutex *mutex; /* guards what follows; tests read the rest when the engine is idle or held */
+    af_cond *changed;
+    bool inside;
+    uint32_t hold_at; /* the number of the step, from 1, that waits, as do all after it; 0: none */
+    unsigned pause;   /* microseconds that each step takes */
+    uint32_t fail_at; /* the number of the step that fails, from 1; 0: none */
+    uint32_t step_count;
+    fake_step steps[FAKE_LOG];
+} fake_backend;
+
+static uint64_t fake_history(uint64_t before, int32_t id) {
+    return (before ^ (uint64_t)(id + 1)) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static fake_slot *fake_slot_of(fake_backend *b, const af_batch_seq *seq, size_t group, uint32_t position) {
+    uint32_t page = seq->pages[group][position / AF_KV_PAGE];
+    if (page >= FAKE_PAGES) return NULL;
+    return &b->cache[group][page][position % AF_KV_PAGE];
+}
+
+/* Every position the token may see must be there. Returns the history before it. */
+static uint64_t fake_look_back(fake_backend *b, const af_batch_seq *seq, size_t group, uint32_t position) {
+    uint32_t window = b->plan->groups[group].window;
+    uint32_t first = window && position >= window ? position - window + 1 : 0;
+    for (uint32_t p = first; p < position; p++) {
+        const fake_slot *slot = fake_slot_of(b, seq, group, p);
+        if (!slot || slot->position != p) b->fault = "a position that must be visible is not in the cache";
+    }
+    const fake_slot *last = position > 0 ? fake_slot_of(b, seq, group, position - 1) : NULL;
+    return last ? last->history : 0;
+}
+
+static void fake_store(fake_backend *b, const af_batch *batch, const af_batch_token *token) {
+    uint64_t histories[AF_PLAN_GROUPS] = {0};
+    for (size_t g = 0; g < b->plan->group_count; g++) {
+        const af_batch_seq *seq = &batch->seqs[token->seq];
+        fake_slot *slot = fake_slot_of(b, seq, g, token->position);
+        if (!slot) {
+            b->fault = "a token has no page";
+            return;
+        }
+        histories[g] = fake_history(fake_look_back(b, seq, g, token->position), token->id);
+        *slot = (fake_slot){token->position, histories[g]};
+        if (histories[g] != histories[0]) b->fault = "groups disagree about a sequence's past";
+    }
+}
+
+static void fake_answer(fake_backend *b, const af_batch_token *token) {
+    if (token->choose == AF_CHOOSE_NONE) return;
+    if (b->row_count == FAKE_ROWS) {
+        b->fault = "more rows than were announced";
+        return;
+    }
+    uint32_t row = b->row_count++;
+    int32_t next = b->next[token->id];
+    b->row_ids[row] = token->choose == AF_CHOOSE_GREEDY ? next : -1;
+    b->row_logits[row] = token->choose == AF_CHOOSE_GREEDY ? NULL : b->logits[row];
+    for (int32_t i = 0; i < FAKE_VOCABULARY; i++) {
+        int32_t distance = (i - next + FAKE_VOCABULARY) % FAKE_VOCABULARY;
+        b->logits[row][i] = b->spread > 0 ? -b->spread * (float)distance : distance ? -100.0f : 0.0f;
+    }
+}
+
+static int fake_enter(fake_backend *b, const af_batch *batch, af_error *error) {
+    int rc = AF_OK;
+    af_mutex_lock(b->mutex);
+    b->inside = true;
+    af_cond_broadcast(b->changed);
+    while (b->hold_at && b->step_count + 1 >= b->hold_at) af_cond_wait(b->changed, b->mutex);
+    b->inside = false;
+    if (b->step_count < FAKE_LOG) {
+        b->steps[b->step_count] = (fake_step){.tokens = batch->token_count, .seqs = batch->seq_count};
+    }
+    if (++b->step_count == b->fail_at) rc = af_fail(error, AF_EIO, "device: lost on purpose");
+    af_mutex_unlock(b->mutex);
+    return rc;
+}
+
+static int fake_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
+    fake_backend *b = (fake_backend *)backend;
+    if (b->pause) usleep(b->pause);
+    int rc = fake_enter(b, batch, error);
+    if (rc < 0) return rc;
+    b->row_count = 0;
+    for (uint32_t i = 0; i < batch->token_count; i++) {
+        fake_store(b, batch, &batch->tokens[i]);
+        fake_answer(b, &batch->tokens[i]);
+    }
+    *ticket = b->step_count;
+    return AF_OK;
+}
+
+static int fake_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error) {
+    fake_backend *b = (fake_backend *)backend;
+    (void)ticket, (void)error;
+    af_mutex_lock(b->mutex);
+    if (b->step_count <= FAKE_LOG) b->steps[b->step_count - 1].rows = b->row_count;
+    af_mutex_unlock(b->mutex);
+    *result = (af_result){b->row_count, b->row_ids, b->row_logits};
+    return AF_OK;
+}
+
+static void fake_describe(const af_backend *backend, char *text, size_t size) {
+    (void)backend;
+    snprintf(text, size, "fake (counts)");
+}
+
+static uint32_t fake_threads(const af_backend *backend) {
+    (void)backend;
+    return 1;
+}
+
+static uint64_t fake_kv_bytes(const af_backend *backend) {
+    (void)backend;
+    return 12345;
+}
+
+static void fake_close(af_backend *backend) {
+    fake_backend *b = (fake_backend *)backend;
+    af_cond_close(b->changed);
+    af_mutex_close(b->mutex);
+    free(b->cache);
+    free(b);
+}
+
+static fake_backend *fake_open(const af_plan *plan) {
+    static const af_backend_ops ops = {"fake",       fake_submit,   fake_collect, fake_describe,
+                                       fake_threads, fake_kv_bytes, fake_close};
+    fake_backend *b = calloc(1, sizeof *b);
+    b->base.ops = &ops;
+    b->plan = plan;
+    b->mutex = af_mutex_open();
+    b->changed = af_cond_open();
+    b->cache = calloc(plan->group_count, sizeof *b->cache);
+    for (int32_t i = 0; i < FAKE_VOCABULARY; i++) b->next[i] = i + 1;
+    b->next[FAKE_VOCABULARY - 1] = FAKE_WORD; /* words go round */
+    return b;
+}
+
+/* Keeps the engine's thread inside a step: the one of that number, counted from 1, or the next one. */
+static void fake_hold_at(fake_backend *b, uint32_t step) {
+    af_mutex_lock(b->mutex);
+    b->hold_at = step;
+    af_mutex_unlock(b->mutex);
+}
+
+static void fake_hold(fake_backend *b) {
+    fake_hold_at(b, 1);
+}
+
+/* Waits until it is there. */
+static void fake_wait_inside(fake_backend *b) {
+    af_mutex_lock(b->mutex);
+    while (!b->inside) af_cond_wait(b->changed, b->mutex);
+    af_mutex_unlock(b->mutex);
+}
+
+static void fake_let_go(fake_backend *b) {
+    af_mutex_lock(b->mutex);
+    b->hold_at = 0;
+    af_cond_broadcast(b->changed);
+    af_mutex_unlock(b->mutex);
+}
+
+#endif
