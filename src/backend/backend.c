@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 
 #include "base/log.h"
+#include "base/os.h"
 
 #include <string.h>
 
@@ -24,8 +25,10 @@ int af_backend_open(const char *name, const af_plan *plan, const af_backend_opti
     if (!name) name = "auto";
     if (strcmp(name, "cpu") == 0) return af_cpu_open(plan, options, out, error);
     if (strcmp(name, "auto") != 0) return af_webgpu_open(name, plan, options, out, error);
-    af_error why;
-    if (af_webgpu_open(name, plan, options, out, &why) == AF_OK) return AF_OK;
+    af_error why = {0};
+    if (!af_os_may_have_gpu())
+        af_fail(&why, AF_EUNSUPPORTED, "this machine has none");
+    else if (af_webgpu_open(name, plan, options, out, &why) == AF_OK) return AF_OK;
     af_log(AF_LOG_INFO, "no GPU is used: %s", why.text);
     return af_cpu_open(plan, options, out, error);
 }

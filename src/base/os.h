@@ -63,7 +63,11 @@ bool af_os_stderr_is_terminal(void);
 bool af_os_stdout_is_terminal(void);
 void af_os_random(void *p, size_t n); /* from the system's generator */
 
-/* ---- Shared libraries ---- */
+/* ---- Devices and shared libraries ---- */
+
+/* False where the system can say at once, without loading a driver, that no GPU is there. */
+bool af_os_may_have_gpu(void);
+
 
 int af_os_library_open(const char *path, void **out, af_error *error);
 /* From bytes in memory; `name` is for messages. Libraries are never unloaded: drivers do not survive it. */

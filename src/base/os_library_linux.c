@@ -1,4 +1,5 @@
-/* os_library_linux.c - shared libraries by file or from memory (a memfd, so that one executable can carry one). */
+/* os_library_linux.c - shared libraries by file or from memory (a memfd, so that one executable can carry one), and
+ * whether a GPU's device node is there at all. */
 #include "base/os.h"
 
 #include <dlfcn.h>
@@ -36,6 +37,21 @@ int af_os_library_open_memory(const char *name, const void *bytes, size_t n, voi
         status = af_os_library_open(path, out, error);
     close(fd); /* the mapping keeps the file alive */
     return status;
+}
+
+static bool see_gpu(void *user, const char *name) {
+    bool *seen = user;
+    *seen = strncmp(name, "renderD", 7) == 0 || strncmp(name, "nvidia", 6) == 0 || strcmp(name, "dxg") == 0;
+    return !*seen;
+}
+
+/* Direct rendering nodes, NVIDIA's own, and WSL's. */
+bool af_os_may_have_gpu(void) {
+    static const char *const folders[] = {"/dev/dri", "/dev"};
+    bool seen = false;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !seen; i++)
+        af_os_list(folders[i], see_gpu, &seen, NULL);
+    return seen;
 }
 
 void *af_os_library_symbol(void *library, const char *name) {

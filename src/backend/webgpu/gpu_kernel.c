@@ -61,7 +61,7 @@ static bool same(const entry *e, const af_gpu_kernel_row *row, const af_gpu_cons
 }
 
 static WGPUBindGroupLayout make_layout(af_gpu *gpu, const af_gpu_kernel_row *row) {
-    static const WGPUBindGroupLayoutEntry layout_entry = WGPU_BIND_GROUP_LAYOUT_ENTRY_INIT;
+    const WGPUBindGroupLayoutEntry layout_entry = WGPU_BIND_GROUP_LAYOUT_ENTRY_INIT;
     WGPUBindGroupLayoutEntry entries[AF_GPU_BINDINGS];
     for (uint32_t i = 0; i < row->binding_count; i++) {
         entries[i] = layout_entry;
@@ -149,7 +149,7 @@ int af_gpu_kernel(af_gpu_kernels *k, const char *name, const af_gpu_constant *co
 
 WGPUBindGroup af_gpu_bind(af_gpu *gpu, const af_gpu_pipeline *pipeline, const af_gpu_binding *bindings, size_t count) {
     assert(count == pipeline->binding_count);
-    static const WGPUBindGroupEntry group_entry = WGPU_BIND_GROUP_ENTRY_INIT;
+    const WGPUBindGroupEntry group_entry = WGPU_BIND_GROUP_ENTRY_INIT;
     WGPUBindGroupEntry entries[AF_GPU_BINDINGS];
     for (size_t i = 0; i < count; i++) {
         entries[i] = group_entry;
