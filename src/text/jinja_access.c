@@ -146,9 +146,9 @@ int af_j_path(j_run *run, const j_value *v, const j_value *path, j_value *out) {
 
 /* ---- Slices ---- */
 
-/* A slice of n items, as Python adjusts it: from `start`, `count` items, `step` apart. */
+/* A slice of n items, as Python adjusts it: from `start`, `count` items, `step` apart, before `stop`. */
 typedef struct cut {
-    int64_t start, step;
+    int64_t start, stop, step;
     size_t count;
 } cut;
 
@@ -173,8 +173,8 @@ static int make_cut(j_run *run, size_t length, const j_value *start, const j_val
     if (slice_part(run, stop, forward ? INT64_MAX : INT64_MIN, &to)) return run->status;
     int64_t low = forward ? 0 : -1, high = forward ? n : n - 1;
     c->start = clamp(from, n, low, high);
-    to = clamp(to, n, low, high);
-    int64_t distance = forward ? to - c->start : c->start - to;
+    c->stop = clamp(to, n, low, high);
+    int64_t distance = forward ? c->stop - c->start : c->start - c->stop;
     int64_t stride = forward ? c->step : c->step == INT64_MIN ? INT64_MAX : -c->step;
     c->count = distance > 0 ? (size_t)((distance - 1) / stride + 1) : 0;
     return 0;
@@ -187,6 +187,19 @@ static int slice_list(j_run *run, const j_value *v, const j_list *from, const cu
     list->n = c->count;
     *out = af_j_of_list(v->kind == J_TUPLE ? J_TUPLE : J_LIST, list);
     return af_j_work(run, c->count / 4);
+}
+
+/* Bounds stay small: a range has at most 100000 items. */
+static int slice_range(j_run *run, const j_range *from, const cut *c, j_value *out) {
+    j_range *range = af_j_alloc(run, sizeof *range);
+    int64_t step;
+    if (!range) return run->status;
+    if (__builtin_mul_overflow(from->step, c->step, &step)) return af_j_fail(run, "slice: a step too large");
+    *range = (j_range){.start = from->start + c->start * from->step, .stop = from->start + c->stop * from->step};
+    range->step = step;
+    range->n = c->count;
+    *out = (j_value){.kind = J_RANGE, .range = range};
+    return 0;
 }
 
 static int slice_string(j_run *run, const j_value *v, size_t length, const cut *c, j_value *out) {
@@ -217,9 +230,8 @@ int af_j_slice(j_run *run, const j_value *v, const j_value *start, const j_value
     cut c;
     if (af_j_length(run, v, &n) || make_cut(run, n, start, stop, step, &c)) return run->status;
     if (v->kind == J_STRING) return slice_string(run, v, n, &c, out);
-    const j_list *list;
-    if (af_j_to_list(run, v, &list)) return run->status;
-    return slice_list(run, v, list, &c, out);
+    if (v->kind == J_RANGE) return slice_range(run, v->range, &c, out);
+    return slice_list(run, v, v->list, &c, out);
 }
 
 /* ---- Arguments ---- */

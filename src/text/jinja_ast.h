@@ -221,6 +221,7 @@ struct j_macro {
     const j_signature *signature;
     const j_node *body;
     j_scope *scope; /* where it was defined */
+    bool is_caller; /* a call block's body */
 };
 
 struct j_loop {

@@ -40,8 +40,7 @@ static const j_value *keyword_named(const j_args *args, const j_string *name) {
     return NULL;
 }
 
-static int bind_parameter(j_run *run, j_scope *scope, const j_signature *signature, size_t i, const j_args *args) {
-    const j_string *name = signature->names[i];
+static int bind_given(j_run *run, j_scope *scope, const j_string *name, size_t i, const j_args *args) {
     const j_value *keyword = keyword_named(args, name);
     if (keyword && i < args->n) return af_j_fail(run, "argument '%.*s' is given twice", (int)name->n, name->p);
     j_value v = af_j_undefined(name, J_PLAIN);
@@ -49,9 +48,15 @@ static int bind_parameter(j_run *run, j_scope *scope, const j_signature *signatu
         v = args->items[i];
     else if (keyword)
         v = *keyword;
-    else if (signature->defaults[i] && af_j_eval(run, scope, signature->defaults[i], &v))
-        return run->status;
     return af_j_scope_set(run, scope, name, v);
+}
+
+/* A default sees the parameters, itself as undefined. */
+static int bind_default(j_run *run, j_scope *scope, const j_signature *signature, size_t i, const j_args *args) {
+    j_value v;
+    if (!signature->defaults[i] || i < args->n || keyword_named(args, signature->names[i])) return 0;
+    if (af_j_eval(run, scope, signature->defaults[i], &v)) return run->status;
+    return af_j_scope_set(run, scope, signature->names[i], v);
 }
 
 static int bind_varargs(j_run *run, j_scope *scope, const j_macro *macro, const j_args *args) {
@@ -93,7 +98,9 @@ int af_j_call_macro(j_run *run, const j_macro *macro, const j_args *args, j_valu
     j_scope *scope = af_j_scope_new(run, macro->scope);
     int status = scope ? 0 : run->status;
     for (size_t i = 0; !status && i < macro->signature->n; i++)
-        status = bind_parameter(run, scope, macro->signature, i, args);
+        status = bind_given(run, scope, macro->signature->names[i], i, args);
+    for (size_t i = 0; !status && i < macro->signature->n; i++)
+        status = bind_default(run, scope, macro->signature, i, args);
     if (!status) status = bind_varargs(run, scope, macro, args);
     if (!status) status = bind_kwargs(run, scope, macro, args);
     if (!status) status = bind_caller(run, scope, macro, args);

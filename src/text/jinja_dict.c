@@ -15,7 +15,7 @@ static bool all_hashable(j_run *run, const j_list *list);
 
 static bool hashable(j_run *run, const j_value *v) {
     if (v->kind == J_TUPLE) return all_hashable(run, v->list);
-    return v->kind == J_STRING || v->kind == J_NONE || af_j_is_number(v);
+    return v->kind == J_STRING || v->kind == J_NONE || v->kind == J_UNDEFINED || af_j_is_number(v);
 }
 
 static bool all_hashable(j_run *run, const j_list *list) {
@@ -29,7 +29,7 @@ static bool all_hashable(j_run *run, const j_list *list) {
 /* Only for what is hashable, and so not nested too deeply. */
 static uint64_t hash_value(const j_value *v) {
     if (v->kind == J_STRING) return af_hash(v->string->p, v->string->n);
-    if (v->kind == J_NONE) return 1;
+    if (v->kind == J_NONE || v->kind == J_UNDEFINED) return v->kind;
     if (v->kind == J_TUPLE) {
         uint64_t hash = 2;
         for (size_t i = 0; i < v->list->n; i++) hash = hash * 1000003 + hash_value(&v->list->items[i]);

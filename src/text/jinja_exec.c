@@ -89,8 +89,9 @@ static int filter_items(j_run *run, j_scope *parent, const j_node *node, const j
     return 0;
 }
 
-/* The scope is one for all rounds, emptied before each. */
-static int exec_rounds(j_run *run, j_scope *parent, const j_node *node, const j_list *items, unsigned depth) {
+/* The scope is one for all rounds, emptied before each. *completed: a round reached its end. */
+static int exec_rounds(j_run *run, j_scope *parent, const j_node *node, const j_list *items, unsigned depth,
+                       bool *completed) {
     j_loop *loop = af_j_alloc(run, sizeof *loop);
     j_scope *scope = af_j_scope_new(run, parent);
     if (!loop || !scope) return run->status;
@@ -103,6 +104,7 @@ static int exec_rounds(j_run *run, j_scope *parent, const j_node *node, const j_
         int status = af_j_exec(run, scope, node->body);
         if (status < 0) return status;
         if (status == J_BREAK) break;
+        *completed |= status == 0;
     }
     return 0;
 }
@@ -111,8 +113,10 @@ int af_j_exec_for(j_run *run, j_scope *scope, const j_node *node, const j_value 
     const j_list *items;
     if (af_j_to_list(run, iterable, &items)) return run->status;
     if (node->b && filter_items(run, scope, node, items, &items)) return run->status;
-    if (items->n > 0) return exec_rounds(run, scope, node, items, depth);
-    if (!node->orelse) return 0;
+    /* Jinja2 runs `else` also where every round was cut short by break or continue. */
+    bool completed = false;
+    int status = exec_rounds(run, scope, node, items, depth, &completed);
+    if (status || completed || !node->orelse) return status;
     j_scope *inner = af_j_scope_new(run, scope);
     return inner ? af_j_exec(run, inner, node->orelse) : run->status;
 }
@@ -188,7 +192,9 @@ static int exec_set_block(j_run *run, j_scope *scope, const j_node *node) {
 static int exec_filter_block(j_run *run, j_scope *scope, const j_node *node) {
     j_value v;
     if (filtered_body(run, scope, node, &v)) return run->status;
-    af_j_text_str(run->out, &v);
+    const j_string *text;
+    if (af_j_need_string(run, &v, "filter block", &text)) return run->status;
+    af_j_text_string(run->out, text);
     return run->status;
 }
 
@@ -196,6 +202,7 @@ static int make_macro(j_run *run, j_scope *scope, const j_node *node, j_value *o
     j_macro *macro = af_j_alloc(run, sizeof *macro);
     if (!macro) return run->status;
     *macro = (j_macro){.name = node->name, .signature = node->signature, .body = node->body, .scope = scope};
+    macro->is_caller = node->kind == N_CALL_BLOCK;
     *out = (j_value){.kind = J_MACRO, .macro = macro};
     return 0;
 }

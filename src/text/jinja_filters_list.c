@@ -42,23 +42,27 @@ static int keys_of(j_run *run, const j_list *items, const j_value *attribute, bo
     return run->status;
 }
 
-/* "a,b" sorts by a, then by b: a list of keys for each item. */
-static int many_keys_of(j_run *run, const j_list *items, const j_value *attribute, bool case_sensitive, j_list **out) {
+static int item_keys(j_run *run, const j_value *item, const j_value *attribute, bool case_sensitive, j_list *keys) {
     const j_string *names = attribute->kind == J_STRING ? attribute->string : NULL;
-    if (!names || !memchr(names->p, ',', names->n)) return keys_of(run, items, attribute, case_sensitive, out);
+    j_value key, name = *attribute;
+    for (size_t from = 0; !names || from <= names->n;) {
+        const char *comma = names ? memchr(names->p + from, ',', names->n - from) : NULL;
+        size_t to = comma ? (size_t)(comma - names->p) : names ? names->n : 0;
+        if (names && af_j_string_part(run, names, from, to, &name)) return run->status;
+        if (key_of(run, item, &name, case_sensitive, &key) || af_j_list_push(run, keys, key)) return run->status;
+        if (!names) break;
+        from = to + 1;
+    }
+    return 0;
+}
+
+/* "a,b" sorts by a, then by b. Each item has a list of keys even where there is one, because equal parts of lists need
+ * no order: so items that all lack the attribute can be sorted. */
+static int many_keys_of(j_run *run, const j_list *items, const j_value *attribute, bool case_sensitive, j_list **out) {
     *out = af_j_list_new(run, items->n);
-    for (size_t i = 0; *out && i < items->n; i++) {
-        j_list *keys = af_j_list_new(run, 2);
-        for (size_t from = 0; keys && from <= names->n && !run->status;) {
-            const char *comma = memchr(names->p + from, ',', names->n - from);
-            size_t to = comma ? (size_t)(comma - names->p) : names->n;
-            j_value name, key;
-            if (af_j_string_part(run, names, from, to, &name)) return run->status;
-            if (key_of(run, &items->items[i], &name, case_sensitive, &key)) return run->status;
-            af_j_list_push(run, keys, key);
-            from = to + 1;
-        }
-        if (run->status) break;
+    for (size_t i = 0; *out && i < items->n && !run->status; i++) {
+        j_list *keys = af_j_list_new(run, 1);
+        if (!keys || item_keys(run, &items->items[i], attribute, case_sensitive, keys)) break;
         af_j_list_push(run, *out, af_j_of_list(J_LIST, keys));
     }
     return run->status;

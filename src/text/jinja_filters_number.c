@@ -30,6 +30,7 @@ static int filter_int(j_run *run, const j_args *args, j_value *out) {
         i = v->integer;
         good = true;
     }
+    if (!good && v->kind == J_FLOAT) return af_j_fail(run, "int: a number beyond 64 bits");
     if (good)
         *out = af_j_int(i);
     else

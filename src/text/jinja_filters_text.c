@@ -104,7 +104,7 @@ static int indentation(j_run *run, const j_value *width, const j_string **out) {
 }
 
 static int filter_indent(j_run *run, const j_args *args, j_value *out) {
-    const j_string *s, *indent;
+    const j_string *s, *indent = NULL;
     j_list *lines;
     if (args->self.kind == J_UNDEFINED) return af_j_fail_undefined(run, &args->self);
     if (af_j_need_string(run, &args->self, "indent", &s) || indentation(run, &args->bound[0], &indent))
@@ -140,16 +140,17 @@ static int filter_truncate(j_run *run, const j_args *args, j_value *out) {
     static const j_string dots = {.p = "...", .n = 3}, space = {.p = " ", .n = 1};
     const j_string *s, *end = &dots;
     int64_t length, leeway;
-    if (af_j_need_string(run, &args->self, "truncate", &s) || int_or(run, &args->bound[0], 255, &length))
-        return run->status;
+    size_t n;
+    if (af_j_length(run, &args->self, &n) || int_or(run, &args->bound[0], 255, &length)) return run->status;
     if (af_j_given(&args->bound[2]) && af_j_need_string(run, &args->bound[2], "truncate", &end)) return run->status;
     if (int_or(run, &args->bound[3], 5, &leeway)) return run->status;
     int64_t keep = length - (int64_t)af_j_char_count(run, end);
     if (keep < 0 || leeway < 0) return af_j_fail(run, "truncate: a length shorter than the end, or a negative leeway");
-    if ((int64_t)af_j_char_count(run, s) <= length + leeway) {
+    if ((int64_t)n <= length + leeway) {
         *out = args->self;
         return 0;
     }
+    if (af_j_need_string(run, &args->self, "truncate", &s)) return run->status;
     size_t cut = af_j_char_offset(s, (size_t)keep);
     size_t at = af_j_truth(&args->bound[1]) ? SIZE_MAX : af_j_find_last(run, s, &space, 0, cut);
     j_text t;

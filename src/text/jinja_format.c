@@ -70,8 +70,16 @@ static void put_number(j_text *t, const spec *s, bool negative, const char *base
     put_aligned(t, s, prefix, &body, s->align ? s->align : '>');
 }
 
+static int put_character(j_text *t, const spec *s, int64_t code, uint8_t origin) {
+    char bytes[4];
+    if (code < 0 || code > 0x10FFFF) return af_j_fail(t->run, "format: %lld is no character", (long long)code);
+    const j_string text = {.p = bytes, .n = af_utf8_encode((uint32_t)code, bytes), .origin = origin};
+    return put_text(t, s, &text);
+}
+
 static int put_int(j_text *t, const spec *s, int64_t value, uint8_t origin) {
     char digits[200];
+    if (s->type == 'c') return put_character(t, s, value, origin);
     uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     unsigned base = s->type == 'x' || s->type == 'X' ? 16 : s->type == 'o' ? 8 : s->type == 'b' ? 2 : 10;
     size_t n = 0;
@@ -116,11 +124,10 @@ static int put_value(j_text *t, const spec *s, const j_value *v) {
     }
     if (s->type && strchr("eEfFgG%", s->type) && af_j_is_number(v)) return put_float(t, s, af_j_as_float(v), v->origin);
     if (v->kind == J_FLOAT && (!s->type || s->type == 'n')) return put_float(t, s, v->real, v->origin);
-    bool whole = v->kind == J_INT || (v->kind == J_BOOL && s->type && s->type != 's');
-    if (whole && (!s->type || strchr("dnxXob", s->type)))
+    if ((v->kind == J_INT || v->kind == J_BOOL) && (!s->type || strchr("dnxXobc", s->type)))
         return put_int(t, s, v->kind == J_INT ? v->integer : v->boolean, v->origin);
-    if (s->type && s->type != 's')
-        return af_j_fail(run, "format: '%c' cannot print a value of type %s", s->type, af_j_type_name(v));
+    if (v->kind != J_STRING || (s->type && s->type != 's') || s->sign || s->group || s->align == '=')
+        return af_j_fail(run, "format: this format cannot print a value of type %s", af_j_type_name(v));
     const j_string *text;
     if (af_j_str(run, v, &text)) return run->status;
     return put_text(t, s, text);
@@ -199,13 +206,14 @@ static void parse_flags(percent *p, spec *s) {
 
 static int put_percent_value(percent *p, spec *s, const j_value *v) {
     if (s->type == 'i' || s->type == 'u') s->type = 'd';
+    if (s->align == '=' && (s->type == 's' || s->type == 'r')) s->align = 0;
+    if (s->align == '=') s->fill = '0';
     if (s->type == 'd' && v->kind == J_FLOAT && fabs(v->real) < 9e18) {
         j_value whole = af_j_int((int64_t)v->real);
         whole.origin = v->origin;
         return put_value(&p->text, s, &whole);
     }
-    if (s->align == '=' && (s->type == 's' || s->type == 'r')) s->align = 0;
-    if (s->align == '=') s->fill = '0';
+    if (s->type == 'c' && v->kind == J_STRING && af_utf8_count(v->string->p, v->string->n) == 1) s->type = 's';
     if (s->type != 's' && s->type != 'r') return put_value(&p->text, s, v);
     if (!s->align) s->align = '>';
     j_text t;
@@ -240,7 +248,6 @@ static int percent_one(percent *p) {
     }
     if (!s.type || !strchr("diuxXoeEfFgGsrc", s.type)) return af_j_fail(p->run, "format: unknown conversion");
     if (!named && next_value(p, &v)) return p->run->status;
-    if (s.type == 'c') s.type = 's';
     return put_percent_value(p, &s, &v);
 }
 
@@ -259,7 +266,7 @@ int af_j_percent_format(j_run *run, const j_string *format, const j_value *value
         p.at = stop + 1;
         if (mark && percent_one(&p)) return run->status;
     }
-    if (p.used < p.n && !p.mapping && values->kind != J_LIST && values->kind != J_UNDEFINED)
+    if (p.used < p.n && !p.mapping && values->kind != J_LIST && values->kind != J_RANGE && values->kind != J_UNDEFINED)
         return af_j_fail(run, "format: more values than places for them");
     p.text.markup = format->markup;
     return af_j_text_done(&p.text, out);
@@ -271,6 +278,7 @@ typedef struct braces {
     j_run *run;
     const j_args *args;
     size_t automatic; /* number of the next "{}" */
+    bool manual;      /* a "{0}" was there: then no "{}" may be */
 } braces;
 
 static int format_into(braces *b, j_text *t, const j_string *format, unsigned depth);
@@ -311,7 +319,7 @@ static int parse_spec(j_run *run, const j_string *text, spec *s) {
         if (s->precision < 0) return af_j_fail(run, "format: a precision without digits");
     }
     if (p < end) s->type = *p++;
-    if (p != end || (s->type && !strchr("sdnxXobeEfFgG%", s->type)))
+    if (p != end || (s->type && !strchr("sdnxXobceEfFgG%", s->type)))
         return af_j_fail(run, "format: unknown conversion");
     return 0;
 }
@@ -328,7 +336,12 @@ static bool all_digits(const j_string *s, size_t *out) {
 static int first_value(braces *b, const j_string *name, j_value *out) {
     size_t index;
     if (name->n == 0 || all_digits(name, &index)) {
-        if (name->n == 0) index = b->automatic++;
+        bool mixed = name->n == 0 ? b->manual : b->automatic > 0;
+        if (mixed) return af_j_fail(b->run, "format: places with and without numbers");
+        if (name->n == 0)
+            index = b->automatic++;
+        else
+            b->manual = true;
         if (index >= b->args->n) return af_j_fail(b->run, "format: no value for place %zu", index);
         *out = b->args->items[index];
         return 0;
@@ -394,7 +407,12 @@ static int brace_field(braces *b, j_text *t, const j_string *inner, unsigned dep
         (conversion == 'r' ? af_j_text_repr : af_j_text_str)(&printed, &v);
         if (af_j_text_done(&printed, &v)) return b->run->status;
     }
-    return put_value(t, &s, &v);
+    bool whole = v.kind == J_INT || v.kind == J_BOOL;
+    if (whole && s.precision >= 0 && !(s.type && strchr("eEfFgG%", s.type)))
+        return af_j_fail(b->run, "format: a precision for an integer");
+    if (text.string->n > 0) return put_value(t, &s, &v);
+    af_j_text_str(t, &v);
+    return b->run->status;
 }
 
 /* The end of the field that starts at `at`, with the braces in its spec balanced. */

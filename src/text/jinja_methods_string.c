@@ -139,7 +139,7 @@ static int find_index(j_run *run, const j_args *args, finder find, int64_t *out)
 }
 
 static int find_or_fail(j_run *run, const j_args *args, finder find, bool must, j_value *out) {
-    int64_t at;
+    int64_t at = -1;
     if (find_index(run, args, find, &at)) return run->status;
     if (must && at < 0) return af_j_fail(run, "index: substring not found");
     *out = af_j_int(at);
@@ -182,7 +182,8 @@ static int interleave(j_run *run, const j_string *s, const j_string *with, int64
     j_text t;
     af_j_text_open(&t, run);
     for (size_t at = 0, n; at <= s->n && !af_j_work(run, 1); at += n) {
-        if (count < 0 || count-- > 0) af_j_text_string(&t, with);
+        if (count != 0) af_j_text_string(&t, with);
+        if (count > 0) count--;
         n = at < s->n ? af_utf8_lead((unsigned char)s->p[at]) : 1;
         if (at < s->n) af_j_text_part(&t, s, at, at + n);
     }

@@ -200,22 +200,19 @@ static int compute(j_run *run, int op, const j_value *a, const j_value *b, j_val
 
 int af_j_binary(j_run *run, int op, const j_value *a, const j_value *b, j_value *out) {
     uint8_t origin = a->origin | b->origin;
-    int status = compute(run, op, a, b, out);
-    if (!status) out->origin = origin;
-    return status;
+    j_value result = {0}; /* out may be one of the operands */
+    int status = compute(run, op, a, b, &result);
+    if (status) return status;
+    *out = result;
+    out->origin = origin;
+    return 0;
 }
 
 int af_j_negate(j_run *run, const j_value *v, j_value *out) {
     if (v->kind == J_UNDEFINED) return af_j_fail_undefined(run, v);
     if (!af_j_is_number(v)) return af_j_fail(run, "a value of type %s has no negative", af_j_type_name(v));
-    j_value zero = af_j_int(0);
-    uint8_t origin = v->origin;
-    if (v->kind == J_FLOAT)
-        *out = af_j_float(-v->real);
-    else if (number_binary(run, O_SUB, &zero, v, out))
-        return run->status;
-    out->origin = origin;
-    return 0;
+    const j_value minus = af_j_int(-1);
+    return af_j_binary(run, O_MUL, &minus, v, out);
 }
 
 /* ---- Numbers from text, as int() and float() take them ---- */

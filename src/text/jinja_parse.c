@@ -303,6 +303,11 @@ static bool parse_callable_body(j_parser *ps, j_node *node, const char *end) {
     ps->macro = node->signature;
     ps->in_loop = 0;
     bool good = parse_whole_body(ps, end, &node->body);
+    if (outer) { /* what an inner macro mentions, the outer one does too */
+        outer->uses_caller |= node->signature->uses_caller;
+        outer->uses_varargs |= node->signature->uses_varargs;
+        outer->uses_kwargs |= node->signature->uses_kwargs;
+    }
     ps->macro = outer;
     ps->in_loop = in_loop;
     return good;

@@ -120,7 +120,10 @@ static void put_container(j_text *t, const j_value *v) {
         break;
     case J_MACRO:
         af_j_text_c(t, "<Macro ", 0);
-        put_quoted(t, v->macro->name);
+        if (v->macro->is_caller)
+            af_j_text_c(t, "anonymous", 0);
+        else
+            put_quoted(t, v->macro->name);
         af_j_text_c(t, ">", 0);
         break;
     default:

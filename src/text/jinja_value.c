@@ -162,10 +162,12 @@ bool af_j_iterable(const j_value *v) {
 }
 
 static int characters(j_run *run, const j_string *s, j_list *list) {
+    j_string plain = *s;
+    plain.markup = false;
     for (size_t at = 0; at < s->n;) {
         size_t n = af_utf8_lead((unsigned char)s->p[at]);
         j_value c;
-        int status = af_j_string_part(run, s, at, at + n, &c);
+        int status = af_j_string_part(run, &plain, at, at + n, &c);
         if (!status) status = af_j_list_push(run, list, c);
         if (status) return status;
         at += n;

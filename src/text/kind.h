@@ -1,4 +1,6 @@
-/* kind.h - what a kind of vocabulary (tokenizer.ggml.model) is to the tokenizer: a file and a line in kinds.c. */
+/* kind.h - what a kind of vocabulary (tokenizer.ggml.model) is to the tokenizer: a file, and a line of the table in
+ * tokenizer.c.
+ */
 #ifndef AF_KIND_H
 #define AF_KIND_H
 
