@@ -1,6 +1,7 @@
 """HTTP/1.1 as clients really speak it, and as attackers do: raw sockets against the server."""
 import http.client
 import json
+import select
 import socket
 import threading
 import time
@@ -54,8 +55,8 @@ def test_unknown_routes_and_methods(server):
     assert server.request("BREW", "/health")[0] == 405
 
 
-@pytest.mark.parametrize("path", ["/..%2f..%2fetc/passwd", "/../../etc/passwd", "/..\\..\\etc\\passwd", "/%2e%2e/etc/passwd",
-                                  "//etc/passwd", "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00", "/%zz"])
+@pytest.mark.parametrize("path", ["/..%2f..%2fetc/passwd", "/../../etc/passwd", "/..\\..\\etc\\passwd",
+                                  "/%2e%2e/etc/passwd", "//etc/passwd", "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00", "/%zz"])
 def test_no_path_leads_to_files(fake, path):
     status, _, body = split_reply(fake.raw(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
     assert status in (400, 404) and b"root:" not in body
@@ -163,7 +164,8 @@ def test_a_unix_socket_is_made_replaced_when_stale_and_removed(tmp_path):
     assert path.read_text() == "mine"
 
 
-@pytest.mark.parametrize("bind", ["nonsense", "127.0.0.1", "127.0.0.1:99999", "::1:80", "[::1:80", "unix:", "host.invalid:0"])
+@pytest.mark.parametrize("bind", ["nonsense", "127.0.0.1", "127.0.0.1:99999", "::1:80", "[::1:80", "unix:",
+                                  "host.invalid:0"])
 def test_a_bad_address_is_one_line_and_exit_1(bind):
     assert bind in fake_server("--bind", bind, wait=False).failure()
 
@@ -200,6 +202,26 @@ def test_a_body_over_the_limit_is_413_however_it_is_sent(small):
     refused(small, post_bytes(b"", "Content-Length: 99999999999999999999999"), 413)
     refused(small, post_bytes(b"ffffffffffffffff\r\nx", "Transfer-Encoding: chunked"), 413)
     refused(small, post_bytes(b"", "Content-Length: 100001", "Expect: 100-continue"), 413)
+
+
+def test_bodies_in_hand_are_bounded_together(small):
+    """Sixteen times the limit of one: then 503, until some are given up."""
+    sockets = [small.connect() for _ in range(20)]
+    for s in sockets:
+        s.sendall(post_bytes(b" " * 99_000, "Content-Length: 100000"))
+    deadline = time.monotonic() + 5
+    refused_now = []
+    while len(refused_now) < 3:
+        assert time.monotonic() < deadline
+        refused_now = [s for s in sockets if s in select.select(sockets, [], [], 0.1)[0]]
+    assert len(refused_now) <= 4 and all(split_reply(read_all(s))[0] == 503 for s in refused_now)
+    for s in sockets:
+        s.close()
+    status = 503
+    while status == 503:
+        status = small.request("POST", PATH, CHAT + b" " * 90_000)[0]
+        assert time.monotonic() < deadline
+    assert status == 200
 
 
 def test_a_body_at_the_limit_is_read(small):
@@ -301,11 +323,12 @@ def test_a_reader_that_never_reads_is_given_up(fake):
     with fake.connect() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         body = json.dumps({"messages": [{"role": "user", "content": "#big=1000000"}], "stream": True}).encode()
+        before = fake.metric("shimmy_generated_tokens_total")
         s.sendall(with_length(body))
-        deadline = time.monotonic() + 20
-        while fake.metric("shimmy_requests_running") == 0:
-            assert time.monotonic() < deadline
+        while fake.metric("shimmy_generated_tokens_total") == before:
+            time.sleep(0.005)
         fake.wait_idle(20)
+        assert fake.metric("shimmy_generated_tokens_total") - before < 500_000
     assert fake.get("/health")[0] == 200
 
 

@@ -217,7 +217,8 @@ def test_a_failure_later_is_the_last_event(fake):
     assert fake.chat("#fail=2")[0] == 500
     import openai
     with pytest.raises(openai.APIError, match="as asked"):
-        list(fake.client().chat.completions.create(model="", messages=[{"role": "user", "content": "#fail=2"}], stream=True))
+        list(fake.client().chat.completions.create(
+            model="", messages=[{"role": "user", "content": "#fail=2"}], stream=True))
 
 
 def test_one_failing_choice_ends_its_siblings(fake):
@@ -237,7 +238,8 @@ def test_a_templates_own_error_is_a_400_with_its_words(fake):
 def test_a_running_answer_is_finished_after_sigterm():
     with fake_server() as server:
         done = {}
-        threads = [threading.Thread(target=lambda k=k: done.update({k: server.chat("#slow=150", stream=bool(k))})) for k in (0, 1)]
+        ask = lambda k: done.update({k: server.chat("#slow=150", stream=bool(k))})
+        threads = [threading.Thread(target=ask, args=(k,)) for k in (0, 1)]
         for t in threads:
             t.start()
         wait_for(lambda: running(server) == 2)

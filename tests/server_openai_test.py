@@ -40,7 +40,8 @@ def test_a_chat_answer_has_text_reason_and_exact_usage(server):
     ({"stop": ""}, "green tea", "stop", 4),
     ({"stop": [f"never {i}" for i in range(16)]}, "green tea", "stop", 4),
     ({"temperature": 0}, "green tea", "stop", 4),
-    ({"temperature": 0, "seed": 1, "top_p": 0.5, "presence_penalty": -2, "frequency_penalty": 2}, "green tea", "stop", 4),
+    ({"temperature": 0, "seed": 1, "top_p": 0.5, "presence_penalty": -2, "frequency_penalty": 2}, "green tea",
+     "stop", 4),
 ])
 def test_where_an_answer_ends(server, fields, text, reason, tokens):
     whole = ask(server, **fields)
@@ -188,7 +189,8 @@ def test_a_wrong_field_is_named(server, fields, param):
 
 
 @pytest.mark.parametrize("prompt, param", [
-    (None, "prompt"), (5, "prompt"), ([], "prompt"), ([[]], "prompt[0]"), ([1, "x"], "prompt[1]"), (["x", 1], "prompt[1]"),
+    (None, "prompt"), (5, "prompt"), ([], "prompt"), ([[]], "prompt[0]"), ([1, "x"], "prompt[1]"),
+    (["x", 1], "prompt[1]"),
     ([-1], "prompt[0]"), ([10**6], "prompt[0]"), ([[1, 2], [2**40]], "prompt[1][0]"), ([1.5], "prompt[0]"),
     (["x"] * 100, "prompt"),
 ])
@@ -236,7 +238,8 @@ def test_tokenize_and_detokenize_are_inverse(server):
     assert server.post("/detokenize", {"tokens": ids})[2] == {"content": text}
     with_bos = server.post("/tokenize", {"content": text, "add_special": True})[2]["tokens"]
     assert len(with_bos) == len(ids) + 1
-    plain, parsed = (server.post("/tokenize", {"content": "<|go|>", "parse_special": p})[2]["tokens"] for p in (False, True))
+    plain, parsed = (server.post("/tokenize", {"content": "<|go|>", "parse_special": p})[2]["tokens"]
+                     for p in (False, True))
     assert len(plain) == 6 and len(parsed) == 1
     pieces = server.post("/tokenize", {"content": "aé", "with_pieces": True})[2]["tokens"]
     assert [p["piece"] for p in pieces] == ["a", [195], [169]]

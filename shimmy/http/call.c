@@ -12,13 +12,21 @@ void shimmy_call_ref(shimmy_call *call) {
     atomic_fetch_add(&call->refs, 1);
 }
 
+/* The worker is done with the body, or nobody will be. */
+static void drop_body(shimmy_call *call) {
+    if (!call->body) return;
+    af_free(call->body);
+    call->body = NULL;
+    atomic_fetch_sub(&call->server->held, call->body_length);
+}
+
 void shimmy_call_unref(shimmy_call *call) {
     if (atomic_fetch_sub(&call->refs, 1) > 1) return;
     for (size_t i = 0; i < call->choice_count; i++) af_buf_clear(&call->choices[i].text);
     free(call->choices);
     af_buf_clear(&call->reply.body);
     af_mutex_close(call->lock);
-    af_free(call->body);
+    drop_body(call);
     free(call);
 }
 
@@ -64,8 +72,7 @@ static void run(shimmy_task *task) {
     if (!is_gone(call)) {
         if (call->server->options->raw_log) af_trace("%s %.*s", call->route->path, (int)call->body_length, call->body);
         int rc = call->route->work(call);
-        af_free(call->body);
-        call->body = NULL;
+        drop_body(call);
         af_mutex_lock(call->lock);
         call->phase = rc < 0 ? SHIMMY_CALL_REFUSED : call->choices ? SHIMMY_CALL_RUNNING : SHIMMY_CALL_REPLIED;
         af_mutex_unlock(call->lock);
@@ -77,17 +84,16 @@ static void run(shimmy_task *task) {
 static shimmy_call *call_new(shimmy_server *server, shimmy_conn *conn, const shimmy_route *route) {
     shimmy_call *call = calloc(1, sizeof *call);
     if (!call) return NULL;
+    call->server = server;
     call->lock = af_mutex_open();
-    call->body = shimmy_conn_take_body(conn, &call->body_length);
-    if (!call->lock || !call->body) {
+    if (call->lock) call->body = shimmy_conn_take_body(conn, &call->body_length);
+    if (!call->body) {
         if (call->lock) af_mutex_close(call->lock);
-        af_free(call->body);
         free(call);
         return NULL;
     }
     call->mail.deliver = deliver;
     call->task.run = run;
-    call->server = server;
     call->conn = conn;
     call->route = route;
     call->reply.status = 200;

@@ -59,6 +59,13 @@ static void set_timer(shimmy_conn *conn, int seconds) {
         evtimer_del(conn->timer);
 }
 
+/* Frees the request's body, unless it was taken. */
+static void drop_body(shimmy_conn *conn) {
+    atomic_fetch_sub(conn->http->options.held, conn->body.len);
+    af_buf_clear(&conn->body);
+    conn->body = (af_buf){.ceiling = conn->body.ceiling};
+}
+
 static void conn_free(shimmy_conn *conn) {
     shimmy_http *http = conn->http;
     if (conn->previous)
@@ -70,7 +77,7 @@ static void conn_free(shimmy_conn *conn) {
     event_free(conn->timer);
     bufferevent_free(conn->bev);
     free(conn->head_bytes);
-    af_buf_clear(&conn->body);
+    drop_body(conn);
     free(conn);
     http->options.on_closed(http->options.user);
 }
@@ -160,7 +167,7 @@ static void new_request_id(char *id, size_t size) {
 
 /* Answers what cannot be read further, and reads over the rest so that the answer is not lost to a reset. */
 static void refuse(shimmy_conn *conn, int status, const char *message) {
-    shimmy_reply reply = {.status = status};
+    shimmy_reply reply = {.status = status, .retry_after = status == 503};
     conn->http->options.write_error(&reply.body, status, message);
     conn->head.keep_alive = false;
     conn->state = SHIMMY_CONN_DRAIN;
@@ -249,7 +256,12 @@ static bool read_body(shimmy_conn *conn) {
     const char *why = "";
     int rc = !conn->head.chunked && !conn->body_left;
     while (rc == 0 && evbuffer_get_length(input_of(conn))) {
+        size_t before = conn->body.len;
         rc = read_stretch(conn, &why);
+        size_t added = conn->body.len - before;
+        size_t held = atomic_fetch_add(conn->http->options.held, added) + added;
+        if (rc >= 0 && held > conn->http->options.max_held)
+            rc = -503, why = "too many large requests are in hand: try again in a moment";
         if (rc == 0) set_timer(conn, BODY_SECONDS);
     }
     if (rc == -413)
@@ -304,9 +316,7 @@ bool shimmy_conn_is_last(const shimmy_conn *conn) {
 void shimmy_conn_done(shimmy_conn *conn) {
     conn->on_gone = NULL;
     conn->id[0] = 0;
-    size_t ceiling = conn->body.ceiling;
-    af_buf_clear(&conn->body);
-    conn->body = (af_buf){.ceiling = ceiling};
+    drop_body(conn);
     if (conn->state == SHIMMY_CONN_DRAIN) {
         set_timer(conn, DRAIN_SECONDS);
         return;

@@ -18,6 +18,8 @@
 
 #include "http/parse.h"
 
+#include <stdatomic.h>
+
 struct event_base;
 
 typedef struct shimmy_http shimmy_http; /* all connections of a server */
@@ -40,6 +42,8 @@ typedef struct shimmy_reply {
 
 typedef struct shimmy_http_options {
     uint64_t max_body;
+    size_t max_held;     /* bytes of all bodies in hand together; past it requests are refused with 503 */
+    atomic_size_t *held; /* their count; whoever took a body subtracts its length when freeing it, on any thread */
     size_t max_connections;
     void (*on_request)(void *user, shimmy_conn *conn, const shimmy_http_request *request);
     /* Writes the body of a refusal made here: bad framing, too large a body. */
@@ -63,7 +67,8 @@ void shimmy_http_accept(shimmy_http *http, int fd);
  */
 void shimmy_conn_watch(shimmy_conn *conn, void (*on_gone)(void *user), void *user);
 
-/* Hands over the request's body, so that it outlives the connection; freed with af_free, NULL when out of memory. */
+/* Hands over the request's body, so that it outlives the connection; freed with af_free and then subtracted from
+ * *held. NULL when out of memory. */
 char *shimmy_conn_take_body(shimmy_conn *conn, size_t *length);
 
 /* Sends a whole reply (a 204 has no body; HEAD drops it) and empties reply->body. */

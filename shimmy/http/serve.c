@@ -23,6 +23,7 @@ enum {
     DRAIN_SECONDS = 30,
     DESCRIPTORS_KEPT = 64, /* for files, the model's shards, and sockets being refused */
     CONNECTIONS = 4096,
+    BODIES_HELD = 16, /* times --max-body: bytes of all bodies together */
     TEMPLATE_BYTES = 16 * 1024 * 1024
 };
 
@@ -131,7 +132,8 @@ static void on_request(void *user, shimmy_conn *conn, const shimmy_http_request 
 
 static void write_error(af_buf *out, int status, const char *message) {
     shimmy_refusal refusal;
-    shimmy_refuse(&refusal, status, status == 413 ? "body_too_large" : "invalid_http", NULL, "%s", message);
+    const char *code = status == 413 ? "body_too_large" : status == 503 ? "overloaded" : "invalid_http";
+    shimmy_refuse(&refusal, status, code, NULL, "%s", message);
     shimmy_write_refusal(out, &refusal);
 }
 
@@ -187,10 +189,16 @@ static size_t most_connections(void) {
     return limit - DESCRIPTORS_KEPT > CONNECTIONS ? CONNECTIONS : (size_t)(limit - DESCRIPTORS_KEPT);
 }
 
+static size_t most_held(uint64_t max_body) {
+    return max_body > SIZE_MAX / BODIES_HELD ? SIZE_MAX : (size_t)max_body * BODIES_HELD;
+}
+
 static int open_all(serving *s, af_error *error) {
     shimmy_server *server = &s->server;
     shimmy_http_options http = {
         .max_body = server->options->max_body,
+        .max_held = most_held(server->options->max_body),
+        .held = &server->held,
         .max_connections = most_connections(),
         .on_request = on_request,
         .write_error = write_error,

@@ -18,7 +18,8 @@ typedef struct shimmy_server {
     shimmy_listener *listener;
     shimmy_mailbox *mailbox;
     shimmy_workers *workers;
-    int64_t started; /* seconds since 1970 */
+    int64_t started;    /* seconds since 1970 */
+    atomic_size_t held; /* bytes of request bodies, with connections and calls */
 
     /* What the loader made; not touched by others before `ready`, not changed after. */
     af_model *model;
