@@ -886,7 +886,7 @@ static void the_context_is_native_unless_memory_would_not_hold_it(void **state) 
     assert_true(options.ctx == 512 || bytes < af_os_memory_available());
 }
 
-static void defaults_are_openai_s_and_the_file_s(void **state) {
+static void defaults_are_openai_s_and_what_the_file_asks_within_bounds(void **state) {
     af_sampling s = af_sampling_default(NULL);
     assert_float_equal(s.temperature, 1, 0);
     assert_float_equal(s.top_p, 1, 0);
@@ -894,8 +894,10 @@ static void defaults_are_openai_s_and_the_file_s(void **state) {
     assert_int_equal(s.top_k, 0);
     assert_float_equal(s.repeat_penalty, 1, 0);
     assert_true(s.seed == AF_SEED_RANDOM);
-    s = af_sampling_default(model); /* the file says nothing */
-    assert_float_equal(s.temperature, 1, 0);
+    s = af_sampling_default(model); /* the file asks for 0.6 and 64, and for a top_p of 5 */
+    assert_float_equal(s.temperature, 0.6f, 0);
+    assert_float_equal(s.top_p, 1, 0);
+    assert_int_equal(s.top_k, 64);
     af_request r = af_request_default(model);
     assert_int_equal(r.max_tokens, -1);
 }
@@ -952,7 +954,7 @@ int main(void) {
         cmocka_unit_test(a_crowd_hears_one_last_event_each),
         cmocka_unit_test(options_out_of_bounds_are_refused_by_name),
         cmocka_unit_test(the_context_is_native_unless_memory_would_not_hold_it),
-        cmocka_unit_test(defaults_are_openai_s_and_the_file_s),
+        cmocka_unit_test(defaults_are_openai_s_and_what_the_file_asks_within_bounds),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -81,13 +81,20 @@ static const char *fake_token(uint32_t id, char *room, uint32_t *kind) {
 
 static const char *fake_vocabulary(void) {
     static fake_file f;
+    const float temperature = 0.6f, top_p = 5;
     char room[16];
     uint32_t kind;
     f.size = 0;
     fake_put(&f, "GGUF", 4);
     fake_put_u32(&f, 3);
     fake_put_u64(&f, 0);
-    fake_put_u64(&f, 8);
+    fake_put_u64(&f, 11);
+    fake_put_key(&f, "general.sampling.temp", 6);
+    fake_put(&f, &temperature, sizeof temperature);
+    fake_put_key(&f, "general.sampling.top_p", 6); /* out of bounds */
+    fake_put(&f, &top_p, sizeof top_p);
+    fake_put_key(&f, "general.sampling.top_k", 4);
+    fake_put_u32(&f, 64);
     fake_put_key(&f, "general.architecture", 8);
     fake_put_text(&f, "llama");
     fake_put_key(&f, "tokenizer.ggml.model", 8);

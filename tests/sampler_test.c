@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "engine/rng.h"
 #include "engine/sampler.h"
+#include "engine/weights.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -135,6 +136,59 @@ static void draws_follow_the_distribution(void **state) {
         }
     }
     free(row);
+}
+
+/* How many of the weights, all positive, belong to the shortest prefix that measures the target. */
+static size_t prefix_by_sorting(const float *weights, size_t count, double target, bool by_mass, bool *kept) {
+    entry *e = malloc(count * sizeof *e);
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) e[i] = (entry){(int32_t)i, (double)weights[i]};
+    qsort(e, count, sizeof *e, by_rank);
+    while (n < count && sum < target && e[n].p > 0) sum += by_mass ? e[n].p : 1, kept[e[n++].id] = true;
+    free(e);
+    return n;
+}
+
+/* Rows with few different values have many ties; wide ones have weights of 0. */
+static void cuts_keep_what_sorting_would_keep(void **state) {
+    enum { N = 6400 };
+    static const float spreads[] = {0.001f, 1, 20, 200}, grains[] = {0, 0.5f, 3};
+    static const double parts[] = {0.01, 0.5, 0.9, 0.999};
+    for (int c = 0; c < 4 * 3 * 4 * 2; c++) {
+        float grain = grains[c / 4 % 3];
+        float *row = random_row(N, (uint64_t)c, spreads[c % 4]);
+        bool by_mass = c / 48, kept[N] = {false};
+        for (int i = 0; i < N && grain > 0; i++) row[i] = roundf(row[i] / grain) * grain;
+        af_weights w;
+        assert_int_equal(af_weights_open(N, &w, NULL), AF_OK);
+        assert_true(af_weights_scan(&w, row));
+        af_weights_compute(&w, row, 1, 0, 0);
+        double total = 0, part = parts[c / 12 % 4];
+        size_t count = (size_t)w.live_count * AF_BLOCK, left = 0;
+        int32_t ids[N];
+        for (size_t i = 0; i < count; i++) {
+            ids[i] = (int32_t)(w.live[i / AF_BLOCK] * AF_BLOCK + i % AF_BLOCK);
+            total += (double)w.weights[i];
+        }
+        double target = by_mass ? (double)(float)part * total : round(part * N);
+        size_t expected = prefix_by_sorting(w.weights, count, target, by_mass, kept);
+        bool by_id[N] = {false};
+        for (size_t i = 0; i < count; i++) by_id[ids[i]] = kept[i];
+        if (by_mass) {
+            af_weights_keep_top_p(&w, (float)part);
+        } else {
+            af_weights_keep_top_k(&w, (uint32_t)target);
+        }
+        for (size_t i = 0; i < (size_t)w.live_count * AF_BLOCK; i++) {
+            if (w.weights[i] == 0) continue;
+            left++;
+            assert_true(by_id[w.live[i / AF_BLOCK] * AF_BLOCK + i % AF_BLOCK]);
+        }
+        assert_int_equal(left, expected);
+        af_weights_close(&w);
+        free(row);
+    }
 }
 
 static void top_p_is_measured_at_the_temperature(void **state) {
@@ -478,6 +532,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(temperature_0_takes_the_best_token_and_the_lowest_of_equals),
         cmocka_unit_test(draws_follow_the_distribution),
+        cmocka_unit_test(cuts_keep_what_sorting_would_keep),
         cmocka_unit_test(top_p_is_measured_at_the_temperature),
         cmocka_unit_test(equal_logits_are_cut_in_order_of_ids),
         cmocka_unit_test(a_huge_temperature_is_nearly_uniform),

@@ -15,22 +15,12 @@ af_engine_options af_engine_options_default(void) {
 
 /* ---- Sampling and requests ---- */
 
-static bool allowed(af_sampling sampling) {
-    return af_sampling_check(&sampling, NULL) == AF_OK;
-}
-
-/* A file's hints are bytes from outside: one that is out of bounds is passed over, alone. */
-static void overlay_hint(af_sampling *sampling, const af_sampling_hint *hint) {
-    af_sampling with = *sampling;
-    if (!isnan(hint->temperature)) with.temperature = hint->temperature;
-    *sampling = with = allowed(with) ? with : *sampling;
-    if (!isnan(hint->top_p)) with.top_p = hint->top_p;
-    *sampling = with = allowed(with) ? with : *sampling;
-    if (!isnan(hint->min_p)) with.min_p = hint->min_p;
-    *sampling = with = allowed(with) ? with : *sampling;
-    if (!isnan(hint->repeat_penalty)) with.repeat_penalty = hint->repeat_penalty;
-    *sampling = with = allowed(with) ? with : *sampling;
-    if (hint->top_k >= 0) sampling->top_k = hint->top_k;
+/* A file's hints are bytes from outside: one that is out of bounds is passed over. `field` is one of *sampling. */
+static void overlay(af_sampling *sampling, float *field, float hint) {
+    float before = *field;
+    if (isnan(hint)) return;
+    *field = hint;
+    if (af_sampling_check(sampling, NULL) < 0) *field = before;
 }
 
 af_sampling af_sampling_default(const af_model *model) {
@@ -39,7 +29,11 @@ af_sampling af_sampling_default(const af_model *model) {
     if (!model) return sampling;
     af_model_info info;
     af_model_get_info(model, &info);
-    overlay_hint(&sampling, &info.sampling);
+    overlay(&sampling, &sampling.temperature, info.sampling.temperature);
+    overlay(&sampling, &sampling.top_p, info.sampling.top_p);
+    overlay(&sampling, &sampling.min_p, info.sampling.min_p);
+    overlay(&sampling, &sampling.repeat_penalty, info.sampling.repeat_penalty);
+    if (info.sampling.top_k >= 0) sampling.top_k = info.sampling.top_k;
     return sampling;
 }
 

@@ -1,35 +1,20 @@
-/* weights.c - selection by radix over the bits of the weights.
- *
- * The bits of floats between 0 and 1 order as the floats do. The end of a prefix (of so many tokens, or of so much
- * mass) is found by adding up counts or masses in 1024 buckets that divide the range of these bits, then again within
- * the one bucket where the prefix ends, until a bucket is a single float: three passes at the most, linear whatever the
- * row is.
+/* weights.c - blocks, the exponential, cutting and drawing. Where to cut is found in prefix.c.
  *
  * exponential() is the only exponential of the sampler. It is a polynomial, not the C library's, so that the same seed
  * gives the same text with another C library, and so that it runs on four lanes at once (vectors as gcc and clang have
  * them for every machine).
  */
 #include "engine/weights.h"
+#include "engine/prefix.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DIGITS     1024u /* buckets of one pass */
-#define DIGIT_BITS 10
-#define ONE_BITS   0x3F800000u /* of 1.0f */
-#define SETS       4           /* of buckets */
-
-/* Where a prefix of the order ends: larger weights are in it, and the first `ties` of those equal. */
-typedef struct prefix_end {
-    float weight;
-    double ties;
-} prefix_end;
-
 int af_weights_open(uint32_t vocabulary, af_weights *out, af_error *error) {
     uint32_t blocks = vocabulary / AF_BLOCK + (vocabulary % AF_BLOCK != 0);
-    *out = (af_weights){.vocabulary = vocabulary, .blocks = blocks, .padded_blocks = (blocks + 3) / 4 * 4};
+    *out = (af_weights){.vocabulary = vocabulary, .blocks = blocks, .padded_blocks = (blocks + 15) / 16 * 16};
     out->maxima = malloc(out->padded_blocks * sizeof *out->maxima);
     out->live = malloc(blocks * sizeof *out->live);
     out->weights = malloc((size_t)blocks * AF_BLOCK * sizeof *out->weights);
@@ -67,10 +52,6 @@ static float block_maximum(const float *x) {
     return m[0];
 }
 
-typedef float lanes __attribute__((vector_size(16)));
-typedef int32_t int_lanes __attribute__((vector_size(16)));
-typedef double double_lanes __attribute__((vector_size(32)));
-
 /* exp(x) for x <= 0 to about one unit in the last place; 0 below -87, where the result would leave the normal floats,
  * and for NaN. x = n ln2 + r with |r| <= ln2 / 2; exp(r) by its Taylor series to r^6. ln2 is subtracted in two parts,
  * so that r keeps its bits. */
@@ -102,14 +83,17 @@ static void weigh(const float *logits, size_t count, float best, float scale, fl
     }
 }
 
+/* Two sums side by side, so that an addition does not wait for the one before. */
 static double block_sum(const float *x) {
-    double_lanes sum = {0, 0, 0, 0};
-    for (int i = 0; i < AF_BLOCK; i += 4) {
-        lanes v;
-        memcpy(&v, x + i, sizeof v);
-        sum += __builtin_convertvector(v, double_lanes);
+    double_lanes even = {0, 0, 0, 0}, odd = even;
+    for (int i = 0; i < AF_BLOCK; i += 8) {
+        lanes v[2];
+        memcpy(v, x + i, sizeof v);
+        even += __builtin_convertvector(v[0], double_lanes);
+        odd += __builtin_convertvector(v[1], double_lanes);
     }
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    even += odd;
+    return (even[0] + even[1]) + (even[2] + even[3]);
 }
 
 /* The logits of a block, padded with -inf in `spare` where the vocabulary ends inside it. */
@@ -121,91 +105,7 @@ static const float *block_logits(const af_weights *w, const float *logits, uint3
     return spare;
 }
 
-/* ---- The end of a prefix ---- */
-
-/* Rises from 0 for the weight 1 as weights fall, one for each float between. Weights of 0 are in no prefix. */
-static uint32_t key_of(float weight) {
-    uint32_t bits;
-    memcpy(&bits, &weight, sizeof bits);
-    return bits == 0 ? UINT32_MAX : ONE_BITS - bits;
-}
-
-static float weight_of(uint32_t key) {
-    uint32_t bits = ONE_BITS - key;
-    float weight;
-    memcpy(&weight, &bits, sizeof weight);
-    return weight;
-}
-
-static float smallest_positive(const float *x, size_t count) {
-    lanes least = {1, 1, 1, 1};
-    for (size_t i = 0; i < count; i += 4) {
-        lanes v;
-        memcpy(&v, x + i, sizeof v);
-        int_lanes smaller = (v < least) & (v > 0);
-        least = (lanes)(((int_lanes)v & smaller) | ((int_lanes)least & ~smaller));
-    }
-    return fminf(fminf(least[0], least[1]), fminf(least[2], least[3]));
-}
-
-/* buckets[digit] = what the weights with key `base` + (digit << shift) and on measure: 1 each, or their weight.
- * Neighbours add to different sets of buckets, since many fall in the same one and an addition would wait for the one
- * before. */
-static void fill_buckets(const float *x, size_t count, uint32_t base, int shift, bool by_mass, double *buckets) {
-    double sets[SETS][DIGITS] = {{0}};
-    for (size_t i = 0; i < count; i++) {
-        uint32_t digit = (key_of(x[i]) - base) >> shift;
-        if (digit < DIGITS) sets[i % SETS][digit] += by_mass ? (double)x[i] : 1.0;
-    }
-    for (uint32_t digit = 0; digit < DIGITS; digit++) {
-        buckets[digit] = (sets[0][digit] + sets[1][digit]) + (sets[2][digit] + sets[3][digit]);
-    }
-}
-
-/* Where the running sum of the buckets reaches *target, which is left as what that bucket must still give. The last
- * bucket that holds anything, if none. */
-static uint32_t crossing_bucket(const double *buckets, double *target) {
-    uint32_t digit = 0, last = DIGITS - 1;
-    while (last > 0 && buckets[last] == 0) last--;
-    while (digit < last && buckets[digit] < *target) *target -= buckets[digit++];
-    return digit;
-}
-
-/* Copies the weights of one bucket to `out` (which may be `x`), without a branch to mispredict. Room for count. */
-static size_t gather_bucket(const float *x, size_t count, uint32_t base, int shift, float *out) {
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        float weight = x[i];
-        out[kept] = weight;
-        kept += (key_of(weight) - base) >> shift == 0;
-    }
-    return kept;
-}
-
-static int first_shift(uint32_t largest_key) {
-    int shift = 0;
-    while (largest_key >> shift >= DIGITS) shift++;
-    return shift;
-}
-
-/* The shortest prefix that measures `target` (tokens, or mass) or more. All positive weights, if they do not. `count`
- * is a multiple of 4. */
-static prefix_end find_prefix(af_weights *w, const float *x, size_t count, double target, bool by_mass) {
-    double buckets[DIGITS];
-    uint32_t base = 0;
-    int shift = first_shift(key_of(smallest_positive(x, count)));
-    for (;;) {
-        fill_buckets(x, count, base, shift, by_mass, buckets);
-        base += crossing_bucket(buckets, &target) << shift;
-        if (shift == 0) break;
-        count = gather_bucket(x, count, base, shift, w->spare);
-        x = w->spare;
-        shift = shift > DIGIT_BITS ? shift - DIGIT_BITS : 0;
-    }
-    float weight = weight_of(base);
-    double ties = by_mass ? ceil(target / (double)weight) : target;
-    return (prefix_end){.weight = weight, .ties = ties < 1 ? 1 : ties};
-}
+/* ---- Cutting ---- */
 
 static void drop_below(af_weights *w, float cut) {
     size_t count = (size_t)w->live_count * AF_BLOCK;
@@ -217,10 +117,11 @@ static void drop_below(af_weights *w, float cut) {
     }
 }
 
-static void cut_after(af_weights *w, prefix_end end) {
+static void cut_after(af_weights *w, af_prefix_end end) {
     size_t count = (size_t)w->live_count * AF_BLOCK;
     double ties = 0;
     drop_below(w, end.weight);
+    if (end.equal <= end.ties) return;
     for (size_t i = 0; i < count; i++) {
         if (w->weights[i] == end.weight && ++ties > end.ties) w->weights[i] = 0;
     }
@@ -278,10 +179,10 @@ bool af_weights_scan(af_weights *w, const float *logits) {
 }
 
 /* The smallest weight that a block's best must have for the block to hold a token that is kept. */
-static float block_cut(af_weights *w, uint32_t top_k, float min_p) {
+static float block_cut(const af_weights *w, uint32_t top_k, float min_p) {
     float cut = min_p;
     if (top_k > 0 && top_k < w->blocks) {
-        float kth = find_prefix(w, w->maxima, w->padded_blocks, (double)top_k, false).weight;
+        float kth = af_find_prefix(w->spare, w->maxima, w->padded_blocks, 0, (double)top_k, false).weight;
         if (kth > cut) cut = kth;
     }
     return cut;
@@ -304,15 +205,18 @@ void af_weights_compute(af_weights *w, const float *logits, float temperature, u
 }
 
 void af_weights_keep_top_k(af_weights *w, uint32_t k) {
-    cut_after(w, find_prefix(w, w->weights, (size_t)w->live_count * AF_BLOCK, (double)k, false));
+    size_t count = (size_t)w->live_count * AF_BLOCK;
+    cut_after(w, af_find_prefix(w->spare, w->weights, count, 0, (double)k, false));
 }
 
 /* Tokens below a fair share of the mass to be dropped, (1 - p) * total / tokens, cannot all together make up that mass:
  * none of them is needed. Blocks without a token above it are left out first, which is most of them as a rule. */
 void af_weights_keep_top_p(af_weights *w, float p) {
     double total = total_weight(w);
-    keep_blocks(w, (float)((1.0 - (double)p) * total / (double)w->vocabulary * 0.999));
-    cut_after(w, find_prefix(w, w->weights, (size_t)w->live_count * AF_BLOCK, (double)p * total, true));
+    float least = (float)((1.0 - (double)p) * total / (double)w->vocabulary * 0.999);
+    keep_blocks(w, least);
+    cut_after(w,
+              af_find_prefix(w->spare, w->weights, (size_t)w->live_count * AF_BLOCK, least, (double)p * total, true));
 }
 
 void af_weights_keep_min_p(af_weights *w, float p) {

@@ -19,7 +19,7 @@
 
 typedef struct af_weights {
     uint32_t vocabulary, blocks; /* blocks: the vocabulary's, the last one possibly in part */
-    uint32_t padded_blocks;      /* to a multiple of 4 */
+    uint32_t padded_blocks;      /* to a multiple of 16 */
     float best;                  /* the largest logit */
     float *maxima;               /* (padded_blocks) largest logit of each, then its weight */
     uint32_t *live;              /* (blocks) rising indexes of the blocks that may hold a choice */
