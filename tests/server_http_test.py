@@ -56,7 +56,8 @@ def test_unknown_routes_and_methods(server):
 
 
 @pytest.mark.parametrize("path", ["/..%2f..%2fetc/passwd", "/../../etc/passwd", "/..\\..\\etc\\passwd",
-                                  "/%2e%2e/etc/passwd", "//etc/passwd", "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00", "/%zz"])
+                                  "/%2e%2e/etc/passwd", "//etc/passwd",
+                                  "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00", "/%zz"])
 def test_no_path_leads_to_files(fake, path):
     status, _, body = split_reply(fake.raw(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
     assert status in (400, 404) and b"root:" not in body
