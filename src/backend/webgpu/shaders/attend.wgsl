@@ -9,15 +9,15 @@ struct Params {
     has_sinks: u32,
     scale: f32,
     cap: f32,     // 0: none
+    q_stride: u32, // of a token's row in q
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> batch: array<Token>;
-@group(0) @binding(1) var<storage, read> pages: array<u32>;
-@group(0) @binding(2) var<storage, read> q: array<f32>;
-@group(0) @binding(3) var<storage, read> k_cache: array<u32>;
-@group(0) @binding(4) var<storage, read> v_cache: array<u32>;
-@group(0) @binding(5) var<storage, read> sinks: array<f32>;
-@group(0) @binding(6) var<storage, read_write> out: array<f32>;
+@group(0) @binding(0) var<storage, read> batch_info: array<u32>;
+@group(0) @binding(1) var<storage, read> q: array<f32>;
+@group(0) @binding(2) var<storage, read> k_cache: array<u32>;
+@group(0) @binding(3) var<storage, read> v_cache: array<u32>;
+@group(0) @binding(4) var<storage, read> sinks: array<f32>;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
 
 const THREADS = 128u;
 const NEVER = -3.0e38;
@@ -76,10 +76,10 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
     let head = group.x;
     let token = group.y;
     let kv_head = head * p.kv_heads / p.heads;
-    let t = batch[token];
+    let t = batch_token(token);
     let k_words = select(p.k_dim / 2u, p.k_dim, KV_F32 == 1u);
     let v_words = select(p.v_dim / 2u, p.v_dim, KV_F32 == 1u);
-    for (var i = local; i < p.k_dim; i += THREADS) { query[i] = q[(token * p.heads + head) * p.k_dim + i]; }
+    for (var i = local; i < p.k_dim; i += THREADS) { query[i] = q[token * p.q_stride + head * p.k_dim + i]; }
     workgroupBarrier();
     let begin = select(0u, t.position + 1u - min(p.window, t.position + 1u), p.window > 0u);
 
@@ -95,7 +95,7 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
         let seen = j <= t.position;
         var s = NEVER;
         if (seen) {
-            let page = pages[t.pages + p.group + j / PAGE];
+            let page = batch_info[t.pages + p.group + j / PAGE];
             s = score(cache_row(page, p.kv_heads, kv_head, j % PAGE, k_words));
             rows[local] = cache_row(page, p.kv_heads, kv_head, j % PAGE, v_words);
         }

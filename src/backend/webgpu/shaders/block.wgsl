@@ -9,7 +9,9 @@
 //          of its last 16), values less OFFSET; PAIR_BOTH two u32: (scale, min) of each half
 // A weight is scale * q + min, or scale * (q - OFFSET).
 //
-// Activations: 8 words of int8 (elements in order), and a vec4: (d, d * sum of the first 16, d * sum of the last 16, 0).
+// Activations are packets, one a token: B pairs of vec4 of int8 (elements in order), then B vec4 of scales as bits of f32:
+// (d of the first 16, d of the last 16, d * sum of the first 16, d * sum of the last 16), then the sums of squares that
+// decode_linear.wgsl explains. A packet is `stride` vec4 long.
 override HIGH_BITS: u32 = 0u;
 override PAIRING: u32 = 0u;
 override OFFSET: f32 = 0.0;
@@ -66,12 +68,12 @@ fn dot16(w: vec4<u32>, x: vec4<u32>) -> i32 {
     return dot4I8Packed(w.x, x.x) + dot4I8Packed(w.y, x.y) + dot4I8Packed(w.z, x.z) + dot4I8Packed(w.w, x.w);
 }
 
-// The product of a block with a token's: xa, xb its int8 elements, s its scale and scaled sums.
+// The product of a block with a token's: xa, xb its int8 elements, s its scales and scaled sums.
 fn block_dot(q: Quants, c: vec4<f32>, xa: vec4<u32>, xb: vec4<u32>, s: vec4<f32>) -> f32 {
-    let first = dot16(q.a, xa);
-    let last = dot16(q.b, xb);
-    if (PAIRING == PAIR_MIN) { return c.x * s.x * f32(first + last) + c.y * (s.y + s.z); }
-    return s.x * (c.x * f32(first) + c.z * f32(last)) + c.y * s.y + c.w * s.z;
+    let first = s.x * f32(dot16(q.a, xa));
+    let last = s.y * f32(dot16(q.b, xb));
+    if (PAIRING == PAIR_MIN) { return c.x * (first + last) + c.y * (s.z + s.w); }
+    return c.x * first + c.z * last + c.y * s.z + c.w * s.w;
 }
 
 // Element j (0 .. 31) of a block as the weight it stands for.

@@ -9,14 +9,14 @@ struct Params {
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weights4: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> weights1: array<u32>;
-@group(0) @binding(2) var<storage, read> batch: array<Token>;
+@group(0) @binding(2) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(3) var<storage, read> choices: array<u32>;
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
 fn token_id(t: u32) -> u32 {
-    let id = batch[t].id;
-    if (id != CHOSEN) { return id; }
-    return choices[batch[t].choice];
+    let token = batch_token(t);
+    if (token.id != CHOSEN) { return token.id; }
+    return choices[token.choice];
 }
 
 @compute @workgroup_size(64)

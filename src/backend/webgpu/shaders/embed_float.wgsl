@@ -8,7 +8,7 @@ struct Params {
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weights1: array<u32>;
-@group(0) @binding(1) var<storage, read> batch: array<Token>;
+@group(0) @binding(1) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(2) var<storage, read> choices: array<u32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
 override KIND: u32 = 0u; // 0 f32, 1 f16, 2 bf16
@@ -18,8 +18,8 @@ fn embed_float(@builtin(global_invocation_id) at: vec3<u32>) {
     let i = at.x;
     let token = at.y;
     if (i >= p.cols) { return; }
-    var id = batch[token].id;
-    if (id == CHOSEN) { id = choices[batch[token].choice]; }
+    var id = batch_token(token).id;
+    if (id == CHOSEN) { id = choices[batch_token(token).choice]; }
     if (id < p.first_row || id >= p.first_row + p.rows) { return; }
     let row = p.at + (id - p.first_row) * p.row_words;
     var v = 0.0;

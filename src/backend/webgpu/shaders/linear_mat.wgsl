@@ -10,13 +10,14 @@ struct Params {
     first_row: u32,
     stride: u32,
     tokens: u32,
+    first_token: u32, // always 0
+    packet: u32,      // stride of acts
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weights4: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> weights1: array<u32>;
 @group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read> act_scales: array<vec4<f32>>;
-@group(0) @binding(4) var<storage, read_write> y: array<f32>;
+@group(0) @binding(3) var<storage, read_write> y: array<f32>;
 
 const TILE = 64u;
 const PAD = 3u; // vec4 a row in workgroup memory: two of data, one so that rows fall to different banks
@@ -35,10 +36,10 @@ fn stage(row0: u32, token0: u32, block: u32, local: u32) {
         w_scales[local] = load_scales(place, row * p.blocks + block);
     } else if (local < 2u * TILE) {
         let i = local - TILE;
-        let x = min(token0 + i, p.tokens - 1u) * p.blocks + block;
-        x_quants[i * PAD] = acts[2u * x];
-        x_quants[i * PAD + 1u] = acts[2u * x + 1u];
-        x_scales[i] = act_scales[x];
+        let x = min(token0 + i, p.tokens - 1u) * p.packet;
+        x_quants[i * PAD] = acts[x + 2u * block];
+        x_quants[i * PAD + 1u] = acts[x + 2u * block + 1u];
+        x_scales[i] = bitcast<vec4<f32>>(acts[x + 2u * p.blocks + block]);
     }
 }
 

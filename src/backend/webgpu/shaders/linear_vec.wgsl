@@ -11,13 +11,13 @@ struct Params {
     stride: u32,                     // of y
     tokens: u32,                     // in the batch
     first_token: u32,                // of this dispatch
+    packet: u32,                     // stride of acts
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weights4: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> weights1: array<u32>;
-@group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>;        // (token, block, 2)
-@group(0) @binding(3) var<storage, read> act_scales: array<vec4<f32>>;  // (token, block)
-@group(0) @binding(4) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>; // packets (block.wgsl)
+@group(0) @binding(3) var<storage, read_write> y: array<f32>;
 
 override TOKENS: u32 = 1u;
 const ROWS = 2u;
@@ -37,8 +37,9 @@ fn linear_vec(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) 
             let q = load_quants(place, at);
             let c = load_scales(place, at);
             for (var t = 0u; t < TOKENS; t++) {
-                let x = (p.first_token + t) * p.blocks + block;
-                sums[r][t] += block_dot(q, c, acts[2u * x], acts[2u * x + 1u], act_scales[x]);
+                let x = (p.first_token + t) * p.packet;
+                let s = bitcast<vec4<f32>>(acts[x + 2u * p.blocks + block]);
+                sums[r][t] += block_dot(q, c, acts[x + 2u * block], acts[x + 2u * block + 1u], s);
             }
         }
     }

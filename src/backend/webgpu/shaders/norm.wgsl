@@ -1,22 +1,23 @@
 // norm.wgsl - a row normed (or as it is), and the same row as int8 blocks for the quantized matrices that read it.
 //
-// One workgroup a row. KIND: 0 none, 1 RMS, 2 layer norm (plan.h, af_norm). int8: per 32 columns d = max|v| / 127, words of
-// four bytes in order, and (d, d * sum of the first 16, d * sum of the last 16, 0) beside them.
+// One workgroup a row. KIND: 0 none, 1 RMS, 2 layer norm (plan.h, af_norm). int8 goes to a packet (block.wgsl): for every
+// 16 columns d = max|v| / 127 and the words of four bytes in order.
 struct Params {
     width: u32,
     rows: u32,
-    gather: u32,    // 1: row r is read from batch_rows[r]
+    gather: u32,    // 1: row r is that of the r-th wanted token
     has_bias: u32,
     quantize: u32,  // 1: also write int8
     eps: f32,
+    packet: u32,    // stride of acts
+    rows_at: u32,   // where the batch's wanted rows stand in batch_info
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
 @group(0) @binding(1) var<storage, read> weight: array<f32>; // weight, then bias
-@group(0) @binding(2) var<storage, read> batch_rows: array<u32>;
+@group(0) @binding(2) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
 @group(0) @binding(4) var<storage, read_write> acts: array<vec4<u32>>;
-@group(0) @binding(5) var<storage, read_write> act_scales: array<vec4<f32>>;
 override KIND: u32 = 0u;
 
 const THREADS = 256u;
@@ -41,30 +42,38 @@ fn normed(v: f32, i: u32, mean: f32, factor: f32) -> f32 {
     return y;
 }
 
+// 16 columns at `base` of out as four words; returns (d, d * sum).
+fn quantize_half(base: u32, words: ptr<function, vec4<u32>>) -> vec2<f32> {
+    var top = 0.0;
+    for (var j = 0u; j < 16u; j++) { top = max(top, abs(out[base + j])); }
+    let inverse = select(0.0, 127.0 / top, top > 0.0);
+    var sum = 0;
+    var w = vec4<u32>(0u);
+    for (var j = 0u; j < 16u; j++) {
+        let q = i32(round(out[base + j] * inverse));
+        w[j / 4u] |= (u32(q) & 0xffu) << (8u * (j % 4u));
+        sum += q;
+    }
+    *words = w;
+    return vec2<f32>(top / 127.0, top / 127.0 * f32(sum));
+}
+
 fn write_block(row: u32, block: u32) {
     let base = row * p.width + block * 32u;
-    var top = 0.0;
-    for (var j = 0u; j < 32u; j++) { top = max(top, abs(out[base + j])); }
-    let d = top / 127.0;
-    let inverse = select(0.0, 127.0 / top, top > 0.0);
-    var words: array<u32, 8>;
-    var sums = vec2<i32>(0, 0);
-    for (var j = 0u; j < 32u; j++) {
-        let q = i32(round(out[base + j] * inverse));
-        words[j / 4u] |= (u32(q) & 0xffu) << (8u * (j % 4u));
-        if (j < 16u) { sums.x += q; } else { sums.y += q; }
-    }
-    let at = row * (p.width / 32u) + block;
-    acts[2u * at] = vec4<u32>(words[0], words[1], words[2], words[3]);
-    acts[2u * at + 1u] = vec4<u32>(words[4], words[5], words[6], words[7]);
-    act_scales[at] = vec4<f32>(d, d * f32(sums.x), d * f32(sums.y), 0.0);
+    let at = row * p.packet;
+    var words: vec4<u32>;
+    let first = quantize_half(base, &words);
+    acts[at + 2u * block] = words;
+    let last = quantize_half(base + 16u, &words);
+    acts[at + 2u * block + 1u] = words;
+    acts[at + 2u * (p.width / 32u) + block] = bitcast<vec4<u32>>(vec4<f32>(first.x, last.x, first.y, last.y));
 }
 
 @compute @workgroup_size(256)
 fn norm(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let row = group.x;
     var source = row;
-    if (p.gather == 1u) { source = batch_rows[row]; }
+    if (p.gather == 1u) { source = batch_info[p.rows_at + row]; }
     let from_ = source * p.width;
     var mean = 0.0;
     var factor = 1.0;

@@ -6,21 +6,19 @@ struct Params {
     heads: u32, kv_heads: u32, k_dim: u32, v_dim: u32,
     rotated: u32,   // elements
     adjacent: u32,
-    angles: u32,    // where this rope's table begins, in pairs
+    angles: u32,    // where this rope's table begins in batch_info, in pairs
     group: u32,     // offset of the cache group's page table in a sequence's
     norms: u32,     // bit 0: q is normed, bit 1: k
     eps: f32,
-    v_first: u32,   // where v begins in kv
+    q_stride: u32, k_first: u32, v_stride: u32, // a token's row in q and v; where k begins in the row
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> batch: array<Token>;
-@group(0) @binding(1) var<storage, read> pages: array<u32>;
-@group(0) @binding(2) var<storage, read> turns: array<vec2<f32>>; // (cos, sin) times the magnitude
-@group(0) @binding(3) var<storage, read> head_norms: array<f32>;  // of q (k_dim), then of k (k_dim)
-@group(0) @binding(4) var<storage, read_write> q: array<f32>;
-@group(0) @binding(5) var<storage, read> kv: array<f32>;          // k (tokens, kv_heads * k_dim); at v_first v (tokens, kv_heads * v_dim)
-@group(0) @binding(6) var<storage, read_write> k_cache: array<u32>;
-@group(0) @binding(7) var<storage, read_write> v_cache: array<u32>;
+@group(0) @binding(0) var<storage, read> batch_info: array<u32>;
+@group(0) @binding(1) var<storage, read> head_norms: array<f32>;  // of q (k_dim), then of k (k_dim)
+@group(0) @binding(2) var<storage, read_write> q: array<f32>;     // (tokens, q_stride): q, then k
+@group(0) @binding(3) var<storage, read> v: array<f32>;           // (tokens, v_stride)
+@group(0) @binding(4) var<storage, read_write> k_cache: array<u32>;
+@group(0) @binding(5) var<storage, read_write> v_cache: array<u32>;
 
 const THREADS = 64u;
 var<workgroup> head_values: array<f32, 1024>;
@@ -51,7 +49,7 @@ fn rotate_head(token: u32, local: u32) {
     for (var i = local; i < pairs; i += THREADS) {
         let first = select(i, 2u * i, p.adjacent == 1u);
         let second = select(i + pairs, 2u * i + 1u, p.adjacent == 1u);
-        let turn = turns[p.angles + token * pairs + i];
+        let turn = turn_at(p.angles + token * pairs + i);
         let a = head_values[first];
         let b = head_values[second];
         head_values[first] = a * turn.x - b * turn.y;
@@ -60,10 +58,8 @@ fn rotate_head(token: u32, local: u32) {
     workgroupBarrier();
 }
 
-fn load_head(base: u32, n: u32, local: u32, from_q: bool) {
-    for (var i = local; i < n; i += THREADS) {
-        if (from_q) { head_values[i] = q[base + i]; } else { head_values[i] = kv[base + i]; }
-    }
+fn load_q(base: u32, local: u32) {
+    for (var i = local; i < p.k_dim; i += THREADS) { head_values[i] = q[base + i]; }
     workgroupBarrier();
 }
 
@@ -75,18 +71,18 @@ fn word_of(i: u32) -> u32 {
 @compute @workgroup_size(64)
 fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let token = group.y;
-    let t = batch[token];
-    let page = pages[t.pages + p.group + t.position / PAGE];
+    let t = batch_token(token);
+    let page = batch_info[t.pages + p.group + t.position / PAGE];
     let slot = t.position % PAGE;
     if (group.x < p.heads) {
-        let base = (token * p.heads + group.x) * p.k_dim;
-        load_head(base, p.k_dim, local, true);
+        let base = token * p.q_stride + group.x * p.k_dim;
+        load_q(base, local);
         if ((p.norms & 1u) == 1u) { norm_head(0u, local); }
         rotate_head(token, local);
         for (var i = local; i < p.k_dim; i += THREADS) { q[base + i] = head_values[i]; }
     } else if (group.x < p.heads + p.kv_heads) {
         let head = group.x - p.heads;
-        load_head((token * p.kv_heads + head) * p.k_dim, p.k_dim, local, false);
+        load_q(token * p.q_stride + p.k_first + head * p.k_dim, local);
         if ((p.norms & 2u) == 2u) { norm_head(p.k_dim, local); }
         rotate_head(token, local);
         let words = select(p.k_dim / 2u, p.k_dim, KV_F32 == 1u);
@@ -94,7 +90,8 @@ fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
         for (var i = local; i < words; i += THREADS) { k_cache[row + i] = word_of(i); }
     } else {
         let head = group.x - p.heads - p.kv_heads;
-        load_head(p.v_first + (token * p.kv_heads + head) * p.v_dim, p.v_dim, local, false);
+        for (var i = local; i < p.v_dim; i += THREADS) { head_values[i] = v[token * p.v_stride + head * p.v_dim + i]; }
+        workgroupBarrier();
         let words = select(p.v_dim / 2u, p.v_dim, KV_F32 == 1u);
         let row = cache_row(page, p.kv_heads, head, slot, words);
         for (var i = local; i < words; i += THREADS) { v_cache[row + i] = word_of(i); }

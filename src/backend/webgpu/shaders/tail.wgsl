@@ -12,6 +12,8 @@ struct Params {
     scale: f32,
     cap: f32,          // 0: none
     eps: f32,
+    out_stride: u32,
+    out_first: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> y: array<f32>;
@@ -83,7 +85,8 @@ fn tail(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         v *= p.scale;
         if (p.cap > 0.0) { v = p.cap * tanh(clamp(v / p.cap, -15.0, 15.0)); }
-        if (p.has_residual == 1u) { v += out[row * p.width + i]; }
-        out[row * p.width + i] = v;
+        let at = row * p.out_stride + p.out_first + i;
+        if (p.has_residual == 1u) { v += out[at]; }
+        out[at] = v;
     }
 }
