@@ -18,7 +18,7 @@
 #include <immintrin.h>
 #endif
 
-static const kernel_check *const TABLES[] = {kernel_checks_linear};
+static const kernel_check *const TABLES[] = {kernel_checks_linear, kernel_checks_attend};
 
 uint64_t kernel_random_bits(kernel_random *r) { /* splitmix64 */
     uint64_t z = r->state += 0x9e3779b97f4a7c15u;

@@ -14,7 +14,7 @@ typedef struct kernel_check {
     void (*bench)(void); /* prints lines with kernel_report; either may be NULL */
 } kernel_check;
 
-extern const kernel_check kernel_checks_linear[];
+extern const kernel_check kernel_checks_linear[], kernel_checks_attend[];
 
 /* A reproducible random stream. */
 typedef struct kernel_random {

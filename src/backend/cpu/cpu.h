@@ -89,6 +89,7 @@ typedef struct af_cpu {
     af_acts *acts;
     af_cpu_turns *turns; /* one for each of plan->ropes */
     af_kv_store kv;
+    uint32_t rows_embedded; /* since the embedding's pages were last let go */
     bool trace;
 
     /* The batch. */

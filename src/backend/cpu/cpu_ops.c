@@ -1,11 +1,16 @@
 /* cpu_ops.c - the operations that run row by row: embed, norm, rotate and store; and how rows fall to threads. */
 #include "backend/cpu/cpu.h"
 
+#include "base/os.h"
+
 #include <assert.h>
 #include <math.h>
 
 #define ROWS_AT_ONCE 16u    /* of a pool task */
 #define LITTLE_WORK  16384u /* floats that one thread handles in the time it takes to wake another */
+
+#define LARGE_TABLE ((size_t)16 << 20) /* bytes of an embedding table whose pages are let go */
+#define ROWS_HELD   64u                /* ... after so many rows were read */
 
 typedef struct range_task {
     af_cpu *cpu;
@@ -30,8 +35,7 @@ void af_cpu_ranges(af_cpu *cpu, af_cpu_range_fn fn, const void *job, uint32_t ro
     af_pool_run(cpu->pool, run_range, &r, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
 }
 
-static void embed_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
-    const af_op_embed *e = job;
+static void embed_rows(af_cpu *cpu, const af_op_embed *e, uint32_t begin, uint32_t end) {
     const af_matrix *table = &e->table;
     const size_t row_bytes = af_row_bytes(table->format, table->cols);
     for (uint32_t t = begin; t < end; t++) {
@@ -42,9 +46,24 @@ static void embed_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t en
     }
 }
 
+/* Reading a row makes a good deal of the mapped file around it resident (large folios of the page cache), so a large
+ * table would soon be held twice: here, and packed as the head. Its pages are let go after every so many rows; taking
+ * one back costs about a microsecond. In exact mode the file is all there is, and stays. */
+static void release_table(af_cpu *cpu, const af_matrix *table, uint32_t rows) {
+    const size_t bytes = af_row_bytes(table->format, table->cols) * table->rows;
+    cpu->rows_embedded += rows;
+    if (cpu->options.exact || bytes < LARGE_TABLE || cpu->rows_embedded < ROWS_HELD) return;
+    cpu->rows_embedded = 0;
+    af_os_release(table->data, bytes);
+}
+
 void af_cpu_embed(af_cpu *cpu, const af_cpu_op *op) {
     const af_op_embed *e = &op->op->u.embed;
-    af_cpu_ranges(cpu, embed_rows, e, cpu->batch->token_count, e->table.cols);
+    for (uint32_t t = 0, end; t < cpu->batch->token_count; t = end) {
+        end = cpu->batch->token_count - t < ROWS_HELD ? cpu->batch->token_count : t + ROWS_HELD;
+        embed_rows(cpu, e, t, end);
+        release_table(cpu, &e->table, end - t);
+    }
 }
 
 static void norm_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {

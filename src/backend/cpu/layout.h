@@ -66,7 +66,18 @@ typedef enum af_panel_kind {
 /* Allocations from here on ask for huge pages: fewer TLB misses where weights stream through once a token. */
 #define AF_HUGE_BYTES ((size_t)4 << 20)
 
-#if defined(__clang__)
+/* Kernels rely on loops of constant length being unrolled. Not under sanitizers, whose checks would make hundreds of
+ * thousands of instructions of them. */
+#if defined(__has_feature)
+#define AF_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define AF_SANITIZED 1
+#else
+#define AF_SANITIZED 0
+#endif
+#if AF_SANITIZED
+#define AF_UNROLL
+#elif defined(__clang__)
 #define AF_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define AF_UNROLL _Pragma("GCC unroll 16")
