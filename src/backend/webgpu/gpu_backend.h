@@ -5,10 +5,14 @@
  *
  *     weights   chunks of at most the adapter's binding limit; a matrix lies in one or, cut by rows, in several
  *     small     norm weights and biases, each 256-byte aligned
- *     values    one a value of the plan (k and v of a cache share one), tokens x width f32
- *     acts      int8 activations of the operation at hand, and their scales
+ *     values    one a value of the plan (tokens, width) f32; q and the k stored with it share one, side by side in a row
+ *     packets   int8 activations (shaders/block.wgsl), for the operation at hand or the next
  *     caches    k and v of each layer
- *     batch     tokens, page tables, angles, rows: written by the host each step
+ *     batch     tokens, rows, page tables, angles (shaders/batch.wgsl): written by the host each step
+ *
+ * There are two lists of steps. The general one serves every batch; the decode list, for up to AF_GPU_DECODE tokens of as
+ * many sequences, has norms, residuals and quantization folded into the products (shaders/decode_*.wgsl): six dispatches
+ * a layer of a dense model, where a dispatch that waits for another costs two microseconds.
  */
 #ifndef AF_GPU_BACKEND_H
 #define AF_GPU_BACKEND_H
@@ -19,6 +23,9 @@
 
 #define AF_GPU_IN_FLIGHT 4 /* tickets that may be uncollected */
 #define AF_GPU_PARAMS (AF_GPU_IMMEDIATE_BYTES / 4)
+#define AF_GPU_DECODE 8     /* tokens a decode step may have */
+#define AF_GPU_STRETCHES 64 /* parts a context is cut into, at most */
+#define AF_GPU_ARGMAX_PARTS 64
 
 /* ---- Weights ---- */
 
@@ -29,7 +36,8 @@ typedef struct af_gpu_segment { /* rows of a matrix in one chunk */
 } af_gpu_segment;
 
 typedef struct af_gpu_matrix {
-    const void *source; /* af_matrix.data, so that a tensor used twice is stored once */
+    const void *source; /* af_matrix.data of the first, so that a tensor used twice is stored once */
+    size_t stacked;     /* how many matrices of the plan it joins */
     const af_gpu_layout *layout;
     uint32_t rows, cols;
     af_gpu_segment *segments;
@@ -39,8 +47,9 @@ typedef struct af_gpu_matrix {
 typedef struct af_gpu_weights af_gpu_weights;
 int af_gpu_weights_open(af_gpu *gpu, bool exact, af_gpu_weights **out, af_error *error);
 void af_gpu_weights_close(af_gpu_weights *weights);
-/* Uploads a matrix unless it is there. */
-int af_gpu_weights_add(af_gpu_weights *weights, const af_matrix *w, const af_gpu_matrix **out, af_error *error);
+/* Uploads matrices of one format and width, stacked as one, unless they are there. */
+int af_gpu_weights_add(af_gpu_weights *weights, const af_matrix *const *parts, size_t count, const af_gpu_matrix **out,
+                       af_error *error);
 uint64_t af_gpu_weights_bytes(const af_gpu_weights *weights);
 
 /* ---- Steps ---- */
@@ -49,7 +58,9 @@ typedef enum af_gpu_grid {
     AF_GPU_GRID_ROWS,   /* x = count */
     AF_GPU_GRID_HEADS,  /* x fixed, y = count */
     AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, or the tiled one */
-    AF_GPU_GRID_FLOAT   /* float matrices in portions of tokens */
+    AF_GPU_GRID_FLOAT,  /* float matrices in portions of tokens */
+    AF_GPU_GRID_DECODE, /* 16 rows a workgroup, all tokens at once */
+    AF_GPU_GRID_STRETCH /* x = stretches of the context, y = x of the step, z = count */
 } af_gpu_grid;
 
 #define AF_GPU_PORTIONS 4 /* kernels for 1, 2, 4 and 8 tokens at a time */
@@ -63,12 +74,25 @@ typedef struct af_gpu_step {
     uint32_t param_count;
     int32_t count_at;    /* parameter that holds the number of tokens or rows; -1: none */
     int32_t portion_at;  /* parameter that holds the first token of a portion; -1: none */
-    int32_t scaled_at;   /* parameter that holds scaled_by * tokens; -1: none */
-    uint32_t scaled_by;
+    int32_t scaled_at;   /* parameter that holds scaled_plus + scaled_by * tokens; -1: none */
+    uint32_t scaled_by, scaled_plus;
+    int32_t stretch_at;   /* parameter that holds the length of a stretch of the context; -1: none */
+    int32_t stretches_at; /* ... that holds their number */
     int32_t choice_at;   /* parameter that holds where this batch's choices go; -1: none */
     uint32_t x;          /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
     bool per_row;        /* counts wanted rows, not tokens */
 } af_gpu_step;
+
+typedef struct af_gpu_steps {
+    af_gpu_step *p;
+    size_t count, capacity;
+} af_gpu_steps;
+
+typedef struct af_gpu_value { /* row t begins at element t * stride + first of the buffer */
+    WGPUBuffer buffer;
+    uint32_t first, stride;
+    bool shared; /* the buffer is another value's too */
+} af_gpu_value;
 
 typedef struct af_gpu_ticket {
     af_ticket ticket; /* 0: free */
@@ -85,19 +109,18 @@ typedef struct af_gpu_backend {
     af_gpu *gpu;
     af_gpu_kernels *kernels;
     af_gpu_weights *weights;
-    af_gpu_step *steps;
-    size_t step_count, step_capacity;
+    af_gpu_steps general, decode;
 
     WGPUBuffer small;
     uint64_t small_used, small_size;
-    WGPUBuffer *values; /* (plan->value_count); shared ones appear twice */
-    uint64_t *value_offsets;
-    WGPUBuffer normed, acts, act_scales, raw, logits, choices;
+    af_gpu_value *values; /* (plan->value_count) */
+    WGPUBuffer normed, raw, logits, choices, bests, parts, unused[2];
+    WGPUBuffer packets, attended_packets, hidden_packets;
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
-    WGPUBuffer batch, pages, turns, rows;
-    uint32_t raw_stride;   /* of the widest linear operation */
-    uint32_t table_pages;  /* entries of a group's page table for one sequence */
-    uint32_t turn_pairs;   /* of all ropes together, a token */
+    WGPUBuffer batch_info;
+    uint32_t rows_at, pages_at, turns_at; /* parts of batch_info, in u32 */
+    uint32_t table_pages;                 /* entries of a group's page table for one sequence */
+    uint32_t turn_pairs;                  /* of all ropes together, a token */
     uint32_t max_seqs;
     uint64_t kv_bytes;
 
@@ -115,6 +138,12 @@ typedef struct af_gpu_backend {
 /* device: "auto", "gpu", "gpu:N" or part of an adapter's name (gpu.h). */
 int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
                    af_error *error);
+
+/* Length of a packet of `cols` columns, in vec4 of four bytes each: int8, scales, sums of squares. */
+static inline uint32_t af_gpu_packet(uint32_t cols) {
+    const uint32_t blocks = cols / 32;
+    return 3 * blocks + (blocks + 1) / 2;
+}
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);
 int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);

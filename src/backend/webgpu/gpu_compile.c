@@ -1,5 +1,5 @@
 /* gpu_compile.c - the plan's operations to steps: one function an operation, and the small tensors they bring. */
-#include "backend/webgpu/gpu_backend.h"
+#include "backend/webgpu/gpu_compiler.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,57 +9,61 @@
 
 /* ---- Building steps ---- */
 
-/* Sticky failure, as in the families' binder. */
-typedef struct compiler {
-    af_gpu_backend *b;
-    int status;
-    af_error *error;
-} compiler;
-
-static af_gpu_step *add_step(compiler *c, const char *name, af_gpu_grid grid) {
-    af_gpu_backend *b = c->b;
-    if (c->status == AF_OK && b->step_count == b->step_capacity) {
-        const size_t capacity = b->step_capacity ? b->step_capacity * 2 : 256;
-        af_gpu_step *grown = realloc(b->steps, capacity * sizeof *grown);
+af_gpu_step *af_gpu_add_step(af_gpu_compiler *c, const char *name, af_gpu_grid grid) {
+    af_gpu_steps *list = c->steps;
+    if (c->status == AF_OK && list->count == list->capacity) {
+        const size_t capacity = list->capacity ? list->capacity * 2 : 256;
+        af_gpu_step *grown = realloc(list->p, capacity * sizeof *grown);
         if (!grown) {
             c->status = af_fail_memory(c->error, capacity * sizeof *grown, "the GPU's steps");
         } else {
-            b->steps = grown;
-            b->step_capacity = capacity;
+            list->p = grown;
+            list->capacity = capacity;
         }
     }
     static af_gpu_step discarded; /* after a failure, so that callers need not ask */
-    af_gpu_step *s = c->status == AF_OK ? &b->steps[b->step_count++] : &discarded;
-    *s = (af_gpu_step){.name = name, .grid = grid, .count_at = -1, .portion_at = -1, .scaled_at = -1, .choice_at = -1};
+    af_gpu_step *s = c->status == AF_OK ? &list->p[list->count++] : &discarded;
+    *s = (af_gpu_step){.name = name,
+                       .grid = grid,
+                       .count_at = -1,
+                       .portion_at = -1,
+                       .scaled_at = -1,
+                       .stretch_at = -1,
+                       .stretches_at = -1,
+                       .choice_at = -1};
     return s;
 }
 
-static const af_gpu_pipeline *pipeline(compiler *c, const char *kernel, const af_gpu_constant *constants, size_t count) {
+const af_gpu_pipeline *af_gpu_pipeline_of(af_gpu_compiler *c, const char *kernel, const af_gpu_constant *constants,
+                                          size_t count) {
     const af_gpu_pipeline *found = NULL;
     if (c->status == AF_OK) c->status = af_gpu_kernel(c->b->kernels, kernel, constants, count, &found, c->error);
     return found;
 }
 
-static void bind(compiler *c, af_gpu_step *s, const af_gpu_binding *bindings, size_t count) {
+void af_gpu_bind_step(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_binding *bindings, size_t count) {
     if (c->status == AF_OK) s->bind = af_gpu_bind(c->b->gpu, s->pipelines[0], bindings, count);
 }
 
-static void set_params(af_gpu_step *s, const uint32_t *params, uint32_t count) {
+void af_gpu_set_params(af_gpu_step *s, const uint32_t *params, uint32_t count) {
     assert(count <= AF_GPU_PARAMS);
     memcpy(s->params, params, count * sizeof *params);
     s->param_count = count;
 }
 
-static uint32_t bits(float v) {
+uint32_t af_gpu_bits(float v) {
     uint32_t u;
     memcpy(&u, &v, sizeof u);
     return u;
 }
 
+af_gpu_binding af_gpu_whole(WGPUBuffer buffer) {
+    return (af_gpu_binding){.buffer = buffer};
+}
+
 /* ---- Small tensors ---- */
 
-/* Puts vectors one after another at an aligned place; NULL ones are zeros. An empty list gives a place to bind. */
-static af_gpu_binding small(compiler *c, const float *const *vectors, const uint32_t *lengths, size_t count) {
+af_gpu_binding af_gpu_small(af_gpu_compiler *c, const float *const *vectors, const uint32_t *lengths, size_t count) {
     af_gpu_backend *b = c->b;
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += (uint64_t)lengths[i] * sizeof(float);
@@ -72,135 +76,156 @@ static af_gpu_binding small(compiler *c, const float *const *vectors, const uint
     return at;
 }
 
-static af_gpu_binding small_norm(compiler *c, const af_norm *n) {
+static af_gpu_binding small_norm(af_gpu_compiler *c, const af_norm *n) {
     const float *const vectors[] = {n->weight, n->bias};
     const uint32_t lengths[] = {n->weight ? n->width : 0, n->bias ? n->width : 0};
-    return small(c, vectors, lengths, 2);
+    return af_gpu_small(c, vectors, lengths, 2);
 }
 
 static uint64_t vector_room(uint64_t floats) {
     return (floats * sizeof(float) + 32 + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* An upper bound on what all small tensors take. */
-static uint64_t small_bytes(const af_plan *plan) {
-    uint64_t bytes = ALIGN;
-    for (size_t i = 0; i < plan->op_count; i++) {
-        const af_op *op = &plan->ops[i];
-        if (op->kind == AF_OP_NORM) bytes += vector_room(2ull * op->u.norm.norm.width);
-        if (op->kind == AF_OP_LINEAR) {
-            bytes += vector_room(2ull * op->u.linear.pre.width) + vector_room(2ull * op->u.linear.post.width);
-            for (uint32_t k = 0; k < op->u.linear.part_count; k++)
-                bytes += 2 * vector_room(op->u.linear.parts[k].w.rows);
-            bytes += AF_PLAN_PARTS * vector_room(0);
-        }
-        if (op->kind == AF_OP_ROPE_STORE)
-            bytes += vector_room(2ull * plan->caches[op->u.rope_store.cache].k_dim);
-        if (op->kind == AF_OP_ATTEND) bytes += vector_room(op->u.attend.heads);
-        if (op->kind == AF_OP_HEAD)
-            bytes += vector_room(2ull * op->u.head.norm.width) + vector_room(op->u.head.w.rows) + vector_room(0);
+/* An upper bound on what an operation's small tensors take, in both lists together. */
+static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
+    uint64_t bytes = 0;
+    switch (op->kind) {
+    case AF_OP_EMBED: break;
+    case AF_OP_NORM: bytes = vector_room(2ull * op->u.norm.norm.width); break;
+    case AF_OP_LINEAR:
+        bytes = vector_room(2ull * op->u.linear.pre.width) + vector_room(2ull * op->u.linear.post.width);
+        for (uint32_t k = 0; k < op->u.linear.part_count; k++)
+            bytes += vector_room(2ull * op->u.linear.parts[k].w.rows) + vector_room(0) +
+                     vector_room(2ull * op->u.linear.parts[k].w.rows + plan->width);
+        break;
+    case AF_OP_ROPE_STORE: bytes = vector_room(2ull * plan->caches[op->u.rope_store.cache].k_dim + 1); break;
+    case AF_OP_ATTEND: bytes = vector_room(op->u.attend.heads); break;
+    case AF_OP_HEAD: bytes = vector_room(2ull * op->u.head.norm.width) + vector_room(op->u.head.w.rows) + vector_room(0); break;
     }
-    return bytes;
+    return 2 * bytes;
 }
 
-static af_gpu_binding value(const af_gpu_backend *b, af_value v) {
-    const uint64_t size = (uint64_t)b->options.max_tokens * b->plan->widths[v] * sizeof(float);
-    return (af_gpu_binding){.buffer = b->values[v], .offset = b->value_offsets[v], .size = (size + 15) / 16 * 16};
+/* ---- Matrices ---- */
+
+const af_gpu_matrix *af_gpu_upload(af_gpu_compiler *c, const af_matrix *const *parts, size_t count) {
+    const af_gpu_matrix *m = NULL;
+    if (c->status == AF_OK) c->status = af_gpu_weights_add(c->b->weights, parts, count, &m, c->error);
+    return m;
 }
 
-static af_gpu_binding whole(WGPUBuffer buffer) {
-    return (af_gpu_binding){.buffer = buffer};
+bool af_gpu_is_quantized(const af_gpu_matrix *m) {
+    return m->layout->kind == AF_GPU_QUANTIZED;
 }
 
-/* ---- Linear operations ---- */
+void af_gpu_place(const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t place[3]) {
+    const af_gpu_streams streams = af_gpu_streams_of(m->layout, s->rows, m->cols);
+    place[0] = (uint32_t)(s->offset / 16);
+    place[1] = (uint32_t)((s->offset + streams.high) / 4);
+    place[2] = (uint32_t)((s->offset + streams.scale) / 4);
+}
 
-static const uint32_t portions[AF_GPU_PORTIONS] = {1, 2, 4, 8};
+uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_product out[AF_PLAN_PARTS]) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < l->part_count; i += out[count++].part_count) {
+        const af_matrix *stack[AF_PLAN_PARTS];
+        uint32_t n = 0;
+        do {
+            stack[n] = &l->parts[i + n].w;
+            n++;
+        } while (i + n < l->part_count && l->combine == AF_COMBINE_NONE &&
+                 l->parts[i + n].w.format == l->parts[i].w.format &&
+                 c->b->values[l->parts[i + n].out].buffer == c->b->values[l->parts[i].out].buffer);
+        out[count] = (af_gpu_product){.m = af_gpu_upload(c, stack, n), .first_part = i, .part_count = n};
+        if (c->status != AF_OK) return 0;
+    }
+    return count;
+}
 
-static double lanes(const af_gpu_backend *b) {
+/* ---- Products ---- */
+
+double af_gpu_lanes(const af_gpu_backend *b) {
     return b->gpu->use_subgroups ? (double)b->gpu->subgroup_size : 32.0;
 }
 
-static void quantized_pipelines(compiler *c, af_gpu_step *s, const af_gpu_layout *layout) {
-    const af_gpu_constant format[] = {{"HIGH_BITS", layout->high_bits},
-                                      {"PAIRING", layout->pairing},
-                                      {"OFFSET", (double)layout->offset},
-                                      {"LANES", lanes(c->b)},
-                                      {"TOKENS", 0}};
-    af_gpu_constant constants[5];
-    memcpy(constants, format, sizeof format);
+static const uint32_t portions[AF_GPU_PORTIONS] = {1, 2, 4, 8};
+
+static void quantized_pipelines(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_layout *layout) {
+    af_gpu_constant constants[] = {{"HIGH_BITS", layout->high_bits},
+                                   {"PAIRING", layout->pairing},
+                                   {"OFFSET", (double)layout->offset},
+                                   {"LANES", af_gpu_lanes(c->b)},
+                                   {"TOKENS", 0}};
     for (size_t i = 0; i < AF_GPU_PORTIONS; i++) {
         constants[4].value = portions[i];
-        s->pipelines[i] = pipeline(c, "linear_vec", constants, 5);
+        s->pipelines[i] = af_gpu_pipeline_of(c, "linear_vec", constants, 5);
     }
-    s->pipelines[AF_GPU_PORTIONS] = pipeline(c, "linear_mat", constants, 3);
+    s->pipelines[AF_GPU_PORTIONS] = af_gpu_pipeline_of(c, "linear_mat", constants, 3);
 }
 
-static void float_pipelines(compiler *c, af_gpu_step *s, const af_gpu_layout *layout) {
-    af_gpu_constant constants[] = {{"KIND", layout->kind}, {"LANES", lanes(c->b)}, {"TOKENS", 0}};
+static void float_pipelines(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_layout *layout) {
+    af_gpu_constant constants[] = {{"KIND", layout->kind}, {"LANES", af_gpu_lanes(c->b)}, {"TOKENS", 0}};
     for (size_t i = 0; i < AF_GPU_PORTIONS; i++) {
         constants[2].value = portions[i];
-        s->pipelines[i] = pipeline(c, "linear_float", constants, 3);
+        s->pipelines[i] = af_gpu_pipeline_of(c, "linear_float", constants, 3);
     }
 }
 
-/* y[token * stride + first + row] = W x for one segment of a matrix, x being what norm_step left. */
-static void product_step(compiler *c, const char *name, const af_gpu_matrix *m, const af_gpu_segment *seg,
-                         af_gpu_binding y, uint32_t first, uint32_t stride, bool per_row) {
+/* y[token * stride + first + row] = W x for one segment of a matrix, x being what the norm step left. */
+static void product_step(af_gpu_compiler *c, const char *name, const af_gpu_matrix *m, const af_gpu_segment *seg,
+                         af_gpu_value y, bool per_row) {
     af_gpu_backend *b = c->b;
-    const bool quantized = m->layout->kind == AF_GPU_QUANTIZED;
-    af_gpu_step *s = add_step(c, name, quantized ? AF_GPU_GRID_LINEAR : AF_GPU_GRID_FLOAT);
-    const af_gpu_streams streams = af_gpu_streams_of(m->layout, seg->rows, m->cols);
+    const bool quantized = af_gpu_is_quantized(m);
+    af_gpu_step *s = af_gpu_add_step(c, name, quantized ? AF_GPU_GRID_LINEAR : AF_GPU_GRID_FLOAT);
+    uint32_t place[3];
+    af_gpu_place(m, seg, place);
     s->per_row = per_row;
     s->x = seg->rows;
-    const uint32_t column = first + seg->row_begin;
+    const uint32_t column = y.first + seg->row_begin;
+    const af_gpu_binding chunk = af_gpu_whole(seg->chunk), out = af_gpu_whole(y.buffer);
     if (quantized) {
-        const uint32_t params[] = {(uint32_t)(seg->offset / 16),
-                                   (uint32_t)((seg->offset + streams.high) / 4),
-                                   (uint32_t)((seg->offset + streams.scale) / 4),
-                                   seg->rows,
-                                   m->cols / 32,
-                                   column,
-                                   stride,
-                                   0,
-                                   0};
-        set_params(s, params, 9);
+        const uint32_t params[] = {place[0], place[1], place[2], seg->rows, m->cols / 32,
+                                   column,   y.stride, 0,        0,         af_gpu_packet(m->cols)};
+        af_gpu_set_params(s, params, 10);
         s->count_at = 7;
         s->portion_at = 8;
         quantized_pipelines(c, s, m->layout);
-        bind(c, s, (af_gpu_binding[]){whole(seg->chunk), whole(seg->chunk), whole(b->acts), whole(b->act_scales), y}, 5);
+        af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, chunk, af_gpu_whole(b->packets), out}, 4);
         return;
     }
     const uint32_t words = m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
-    const uint32_t params[] = {(uint32_t)(seg->offset / 4), seg->rows, m->cols, column, stride, 0, 0, words};
-    set_params(s, params, 8);
+    const uint32_t params[] = {(uint32_t)(seg->offset / 4), seg->rows, m->cols, column, y.stride, 0, 0, words};
+    af_gpu_set_params(s, params, 8);
     s->count_at = 5;
     s->portion_at = 6;
     float_pipelines(c, s, m->layout);
-    bind(c, s, (af_gpu_binding[]){whole(seg->chunk), whole(b->normed), y}, 3);
+    af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, af_gpu_whole(b->normed), out}, 3);
 }
 
-static void product_steps(compiler *c, const char *name, const af_gpu_matrix *m, af_gpu_binding y, uint32_t first,
-                          uint32_t stride, bool per_row) {
+static void product_steps(af_gpu_compiler *c, const char *name, const af_gpu_matrix *m, af_gpu_value y, bool per_row) {
     for (size_t i = 0; i < m->segment_count && c->status == AF_OK; i++)
-        product_step(c, name, m, &m->segments[i], y, first, stride, per_row);
+        product_step(c, name, m, &m->segments[i], y, per_row);
 }
 
-/* in -> normed (f32), and int8 if a matrix wants it. */
-static void norm_step(compiler *c, const char *name, af_gpu_binding in, uint32_t width, const af_norm *norm,
-                      bool quantize, af_gpu_binding out, bool gather) {
+void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
+                      bool quantize, WGPUBuffer out, bool gather) {
     af_gpu_backend *b = c->b;
-    af_gpu_step *s = add_step(c, name, AF_GPU_GRID_ROWS);
+    af_gpu_step *s = af_gpu_add_step(c, name, AF_GPU_GRID_ROWS);
     const af_gpu_constant kind = {"KIND", norm->kind};
-    s->pipelines[0] = pipeline(c, "norm", &kind, 1);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "norm", &kind, 1);
     s->per_row = gather;
     s->count_at = 1;
-    const uint32_t params[] = {width, 0, gather, norm->bias != NULL, quantize, bits(norm->eps)};
-    set_params(s, params, 6);
-    bind(c, s, (af_gpu_binding[]){in, small_norm(c, norm), whole(b->rows), out, whole(b->acts), whole(b->act_scales)}, 6);
+    assert(in.first == 0 && in.stride == width);
+    const uint32_t params[] = {width,    0, gather, norm->bias != NULL, quantize, af_gpu_bits(norm->eps),
+                               af_gpu_packet(width), b->rows_at};
+    af_gpu_set_params(s, params, 8);
+    af_gpu_bind_step(c, s,
+                     (af_gpu_binding[]){af_gpu_whole(in.buffer), small_norm(c, norm), af_gpu_whole(b->batch_info),
+                                        af_gpu_whole(out), af_gpu_whole(b->packets)},
+                     5);
 }
 
 typedef struct tail {
-    uint32_t width, stride, first;
+    uint32_t width, stride, first; /* of raw */
     const float *bias[2];
     uint32_t parts;
     af_combine combine;
@@ -210,67 +235,57 @@ typedef struct tail {
     float scale, cap;
 } tail;
 
-static void tail_step(compiler *c, const char *name, const tail *t, af_gpu_binding y, af_gpu_binding out) {
+static void tail_step(af_gpu_compiler *c, const char *name, const tail *t, af_gpu_value out) {
     static const af_norm none = {0};
     const af_norm *post = t->post ? t->post : &none;
-    af_gpu_step *s = add_step(c, name, AF_GPU_GRID_ROWS);
+    af_gpu_step *s = af_gpu_add_step(c, name, AF_GPU_GRID_ROWS);
     const af_gpu_constant constants[] = {{"COMBINE", t->combine}, {"ACT", t->act}, {"POST", post->kind}};
-    s->pipelines[0] = pipeline(c, "tail", constants, 3);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "tail", constants, 3);
     s->per_row = t->per_row;
     const bool any = t->bias[0] || t->bias[1];
     const uint32_t lengths[] = {any ? t->width : 0, any && t->parts > 1 ? t->width : 0};
-    const af_gpu_binding bias = small(c, t->bias, lengths, 2);
+    const af_gpu_binding bias = af_gpu_small(c, t->bias, lengths, 2);
     const uint32_t params[] = {t->width,
                                t->stride,
                                t->first,
                                (t->bias[0] ? 1u : 0u) | (t->bias[1] ? 2u : 0u),
                                t->residual,
                                post->bias != NULL,
-                               bits(t->scale),
-                               bits(t->cap),
-                               bits(post->eps)};
-    set_params(s, params, 9);
-    bind(c, s, (af_gpu_binding[]){y, bias, small_norm(c, post), out}, 4);
+                               af_gpu_bits(t->scale),
+                               af_gpu_bits(t->cap),
+                               af_gpu_bits(post->eps),
+                               out.stride,
+                               out.first};
+    af_gpu_set_params(s, params, 11);
+    af_gpu_bind_step(c, s,
+                     (af_gpu_binding[]){af_gpu_whole(c->b->raw), bias, small_norm(c, post), af_gpu_whole(out.buffer)}, 4);
 }
 
-static bool is_quantized(const af_gpu_matrix *m) {
-    return m->layout->kind == AF_GPU_QUANTIZED;
-}
-
-static const af_gpu_matrix *upload(compiler *c, const af_matrix *w) {
-    const af_gpu_matrix *m = NULL;
-    if (c->status == AF_OK) c->status = af_gpu_weights_add(c->b->weights, w, &m, c->error);
-    return m;
-}
-
-/* Parts whose product is the value itself are written there; others go by way of `raw` and a tail. */
-static void compile_linear(compiler *c, const af_op *op) {
+/* Products that are values themselves are written there; others go by way of `raw` and a tail. */
+static void compile_linear(af_gpu_compiler *c, const af_op *op) {
     const af_op_linear *l = &op->u.linear;
     af_gpu_backend *b = c->b;
-    const af_gpu_matrix *m[AF_PLAN_PARTS];
-    bool quantize = false;
+    af_gpu_product products[AF_PLAN_PARTS];
+    const uint32_t count = af_gpu_products(c, l, products);
+    if (count == 0) return;
+    bool quantize = false, biased = false;
     uint32_t stride = 0;
+    for (uint32_t i = 0; i < count; i++) quantize |= af_gpu_is_quantized(products[i].m);
     for (uint32_t i = 0; i < l->part_count; i++) {
-        m[i] = upload(c, &l->parts[i].w);
-        if (c->status != AF_OK) return;
-        quantize |= is_quantized(m[i]);
         stride += l->parts[i].w.rows;
+        biased |= l->parts[i].bias != NULL;
     }
-    norm_step(c, op->name, value(b, l->in), l->parts[0].w.cols, &l->pre, quantize, whole(b->normed), false);
+    af_gpu_norm_step(c, op->name, b->values[l->in], l->parts[0].w.cols, &l->pre, quantize, b->normed, false);
     const bool joined = l->combine == AF_COMBINE_GLU;
-    const bool has_tail = l->combine != AF_COMBINE_NONE || l->post.kind != AF_NORM_NONE || l->residual != AF_NO_VALUE ||
-                          l->scale != 1.0f;
+    const bool has_tail = biased || l->combine != AF_COMBINE_NONE || l->post.kind != AF_NORM_NONE ||
+                          l->residual != AF_NO_VALUE || l->scale != 1.0f;
     uint32_t first = 0;
-    for (uint32_t i = 0; i < l->part_count; first += l->parts[i++].w.rows) {
-        const bool bare = !has_tail && !l->parts[i].bias;
-        if (bare)
-            product_steps(c, op->name, m[i], value(b, l->parts[i].out), 0, l->parts[i].w.rows, false);
-        else
-            product_steps(c, op->name, m[i], whole(b->raw), first, stride, false);
+    for (uint32_t i = 0; i < count; first += products[i++].m->rows) {
+        const af_gpu_value raw = {.buffer = b->raw, .first = first, .stride = stride};
+        product_steps(c, op->name, products[i].m, has_tail ? raw : b->values[l->parts[products[i].first_part].out], false);
     }
     first = 0;
-    for (uint32_t i = 0; i < (joined ? 1 : l->part_count); first += l->parts[i++].w.rows) {
-        if (!has_tail && !l->parts[i].bias) continue;
+    for (uint32_t i = 0; has_tail && i < (joined ? 1 : l->part_count); first += l->parts[i++].w.rows) {
         assert(l->residual == AF_NO_VALUE || l->residual == l->parts[i].out);
         const tail t = {.width = l->parts[i].w.rows,
                         .stride = stride,
@@ -282,90 +297,105 @@ static void compile_linear(compiler *c, const af_op *op) {
                         .post = &l->post,
                         .residual = l->residual != AF_NO_VALUE,
                         .scale = l->scale};
-        tail_step(c, op->name, &t, whole(b->raw), value(b, l->parts[i].out));
+        tail_step(c, op->name, &t, b->values[l->parts[i].out]);
     }
 }
 
-static void compile_head(compiler *c, const af_op *op) {
+void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary) {
+    const af_gpu_backend *b = c->b;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        af_gpu_step *s = af_gpu_add_step(c, "argmax", AF_GPU_GRID_HEADS);
+        const af_gpu_constant which = {"PASS", pass};
+        s->pipelines[0] = af_gpu_pipeline_of(c, "argmax", &which, 1);
+        s->per_row = true;
+        s->x = pass == 0 ? AF_GPU_ARGMAX_PARTS : 1;
+        s->choice_at = 1;
+        af_gpu_set_params(s, (uint32_t[]){vocabulary, 0}, 2);
+        af_gpu_bind_step(c, s,
+                         (af_gpu_binding[]){af_gpu_whole(b->logits), af_gpu_whole(b->bests), af_gpu_whole(b->choices)}, 3);
+    }
+}
+
+static void compile_head(af_gpu_compiler *c, const af_op *op) {
     const af_op_head *h = &op->u.head;
     af_gpu_backend *b = c->b;
-    const af_gpu_matrix *m = upload(c, &h->w);
+    const af_matrix *w = &h->w;
+    const af_gpu_matrix *m = af_gpu_upload(c, &w, 1);
     if (c->status != AF_OK) return;
-    norm_step(c, op->name, value(b, h->in), h->w.cols, &h->norm, is_quantized(m), whole(b->normed), true);
     const bool has_tail = h->bias || h->scale != 1.0f || h->softcap != 0.0f;
-    product_steps(c, op->name, m, whole(has_tail ? b->raw : b->logits), 0, h->w.rows, true);
+    const af_gpu_value raw = {.buffer = b->raw, .stride = h->w.rows}, logits = {.buffer = b->logits, .stride = h->w.rows};
+    af_gpu_norm_step(c, op->name, b->values[h->in], h->w.cols, &h->norm, af_gpu_is_quantized(m), b->normed, true);
+    product_steps(c, op->name, m, has_tail ? raw : logits, true);
     if (has_tail) {
         const tail t = {.width = h->w.rows, .stride = h->w.rows, .bias = {h->bias}, .parts = 1, .per_row = true,
                         .scale = h->scale, .cap = h->softcap};
-        tail_step(c, op->name, &t, whole(b->raw), whole(b->logits));
+        tail_step(c, op->name, &t, logits);
     }
-    af_gpu_step *s = add_step(c, "argmax", AF_GPU_GRID_ROWS);
-    s->pipelines[0] = pipeline(c, "argmax", NULL, 0);
-    s->per_row = true;
-    s->choice_at = 1;
-    set_params(s, (uint32_t[]){h->w.rows, 0}, 2);
-    bind(c, s, (af_gpu_binding[]){whole(b->logits), whole(b->choices)}, 2);
+    af_gpu_argmax_steps(c, h->w.rows);
 }
 
 /* ---- The others ---- */
 
-static void compile_embed(compiler *c, const af_op *op) {
-    const af_op_embed *e = &op->u.embed;
-    af_gpu_backend *b = c->b;
-    const af_gpu_matrix *m = upload(c, &e->table);
-    for (size_t i = 0; c->status == AF_OK && i < m->segment_count; i++) {
-        const af_gpu_segment *seg = &m->segments[i];
-        const af_gpu_streams streams = af_gpu_streams_of(m->layout, seg->rows, m->cols);
-        af_gpu_step *s = add_step(c, op->name, AF_GPU_GRID_HEADS);
-        if (is_quantized(m)) {
-            const af_gpu_constant format[] = {{"HIGH_BITS", m->layout->high_bits},
-                                              {"PAIRING", m->layout->pairing},
-                                              {"OFFSET", (double)m->layout->offset}};
-            s->pipelines[0] = pipeline(c, "embed", format, 3);
-            s->x = (m->cols / 32 + 63) / 64;
-            set_params(s,
-                       (uint32_t[]){(uint32_t)(seg->offset / 16), (uint32_t)((seg->offset + streams.high) / 4),
-                                    (uint32_t)((seg->offset + streams.scale) / 4), seg->row_begin, seg->rows,
-                                    m->cols / 32, 0, bits(e->scale)},
-                       8);
-            bind(c, s,
-                 (af_gpu_binding[]){whole(seg->chunk), whole(seg->chunk), whole(b->batch), whole(b->choices), value(b, e->out)},
-                 5);
-        } else {
-            const af_gpu_constant kind = {"KIND", m->layout->kind};
-            s->pipelines[0] = pipeline(c, "embed_float", &kind, 1);
-            s->x = (m->cols + 63) / 64;
-            const uint32_t words = m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
-            set_params(s, (uint32_t[]){(uint32_t)(seg->offset / 4), words, seg->row_begin, seg->rows, m->cols, 0, bits(e->scale)},
-                       7);
-            bind(c, s, (af_gpu_binding[]){whole(seg->chunk), whole(b->batch), whole(b->choices), value(b, e->out)}, 4);
-        }
+static void embed_step(af_gpu_compiler *c, const char *name, const af_op_embed *e, const af_gpu_matrix *m,
+                       const af_gpu_segment *seg) {
+    const af_gpu_backend *b = c->b;
+    const af_gpu_binding chunk = af_gpu_whole(seg->chunk), info = af_gpu_whole(b->batch_info),
+                         choices = af_gpu_whole(b->choices), out = af_gpu_whole(b->values[e->out].buffer);
+    af_gpu_step *s = af_gpu_add_step(c, name, AF_GPU_GRID_HEADS);
+    if (af_gpu_is_quantized(m)) {
+        uint32_t place[3];
+        af_gpu_place(m, seg, place);
+        const af_gpu_constant format[] = {{"HIGH_BITS", m->layout->high_bits},
+                                          {"PAIRING", m->layout->pairing},
+                                          {"OFFSET", (double)m->layout->offset}};
+        s->pipelines[0] = af_gpu_pipeline_of(c, "embed", format, 3);
+        s->x = (m->cols / 32 + 63) / 64;
+        const uint32_t params[] = {place[0], place[1], place[2], seg->row_begin, seg->rows, m->cols / 32, 0,
+                                   af_gpu_bits(e->scale)};
+        af_gpu_set_params(s, params, 8);
+        af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, chunk, info, choices, out}, 5);
+        return;
     }
+    const af_gpu_constant kind = {"KIND", m->layout->kind};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "embed_float", &kind, 1);
+    s->x = (m->cols + 63) / 64;
+    const uint32_t words = m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
+    const uint32_t params[] = {(uint32_t)(seg->offset / 4), words, seg->row_begin, seg->rows, m->cols, 0,
+                               af_gpu_bits(e->scale)};
+    af_gpu_set_params(s, params, 7);
+    af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, info, choices, out}, 4);
 }
 
-static void compile_norm(compiler *c, const af_op *op) {
-    norm_step(c, op->name, value(c->b, op->u.norm.in), op->u.norm.norm.width, &op->u.norm.norm, false,
-              value(c->b, op->u.norm.out), false);
+static void compile_embed(af_gpu_compiler *c, const af_op *op) {
+    const af_matrix *table = &op->u.embed.table;
+    const af_gpu_matrix *m = af_gpu_upload(c, &table, 1);
+    for (size_t i = 0; c->status == AF_OK && i < m->segment_count; i++)
+        embed_step(c, op->name, &op->u.embed, m, &m->segments[i]);
 }
 
-static uint32_t pairs_before(const af_plan *plan, uint16_t rope) {
+static void compile_norm(af_gpu_compiler *c, const af_op *op) {
+    const af_op_norm *n = &op->u.norm;
+    af_gpu_norm_step(c, op->name, c->b->values[n->in], n->norm.width, &n->norm, false, c->b->values[n->out].buffer, false);
+}
+
+uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope) {
     uint32_t pairs = 0;
     for (uint16_t i = 0; i < rope; i++) pairs += plan->ropes[i].rotated / 2;
     return pairs;
 }
 
-static void compile_rope_store(compiler *c, const af_op *op) {
+static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
     const af_op_rope_store *r = &op->u.rope_store;
-    af_gpu_backend *b = c->b;
+    const af_gpu_backend *b = c->b;
     const af_cache *cache = &b->plan->caches[r->cache];
     const af_rope *rope = &b->plan->ropes[r->rope];
-    af_gpu_step *s = add_step(c, op->name, AF_GPU_GRID_HEADS);
+    af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
     const af_gpu_constant kv = {"KV_F32", b->options.kv == AF_KV_F32};
-    s->pipelines[0] = pipeline(c, "rope_store", &kv, 1);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", &kv, 1);
     s->x = r->heads + 2u * cache->kv_heads;
     s->scaled_at = 6;
-    s->scaled_by = pairs_before(b->plan, r->rope);
-    const uint64_t v_first = (b->value_offsets[r->v] - b->value_offsets[r->k]) / sizeof(float);
+    s->scaled_by = af_gpu_turns_before(b->plan, r->rope);
+    s->scaled_plus = b->turns_at / 2;
     const uint32_t params[] = {r->heads,
                                cache->kv_heads,
                                cache->k_dim,
@@ -375,25 +405,29 @@ static void compile_rope_store(compiler *c, const af_op *op) {
                                0,
                                cache->group * b->table_pages,
                                (r->q_norm.kind ? 1u : 0u) | (r->k_norm.kind ? 2u : 0u),
-                               bits(r->q_norm.kind ? r->q_norm.eps : r->k_norm.eps),
-                               (uint32_t)v_first};
-    set_params(s, params, 11);
+                               af_gpu_bits(r->q_norm.kind ? r->q_norm.eps : r->k_norm.eps),
+                               b->values[r->q].stride,
+                               b->values[r->k].first,
+                               b->values[r->v].stride};
+    af_gpu_set_params(s, params, 13);
     const float *const norms[] = {r->q_norm.weight, r->k_norm.weight};
     const uint32_t lengths[] = {cache->k_dim, cache->k_dim};
-    const af_gpu_binding weights = small(c, norms, lengths, 2);
-    bind(c, s,
-         (af_gpu_binding[]){whole(b->batch), whole(b->pages), whole(b->turns), weights, value(b, r->q),
-                            whole(b->values[r->k]), whole(b->k_caches[r->cache]), whole(b->v_caches[r->cache])},
-         8);
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
+                                       af_gpu_small(c, norms, lengths, 2),
+                                       af_gpu_whole(b->values[r->q].buffer),
+                                       af_gpu_whole(b->values[r->v].buffer),
+                                       af_gpu_whole(b->k_caches[r->cache]),
+                                       af_gpu_whole(b->v_caches[r->cache])};
+    af_gpu_bind_step(c, s, bindings, 6);
 }
 
-static void compile_attend(compiler *c, const af_op *op) {
+static void compile_attend(af_gpu_compiler *c, const af_op *op) {
     const af_op_attend *a = &op->u.attend;
-    af_gpu_backend *b = c->b;
+    const af_gpu_backend *b = c->b;
     const af_cache *cache = &b->plan->caches[a->cache];
-    af_gpu_step *s = add_step(c, op->name, AF_GPU_GRID_HEADS);
+    af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
     const af_gpu_constant kv = {"KV_F32", b->options.kv == AF_KV_F32};
-    s->pipelines[0] = pipeline(c, "attend", &kv, 1);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "attend", &kv, 1);
     s->x = a->heads;
     const uint32_t params[] = {a->heads,
                                cache->kv_heads,
@@ -402,30 +436,41 @@ static void compile_attend(compiler *c, const af_op *op) {
                                cache->group * b->table_pages,
                                b->plan->groups[cache->group].window,
                                a->sinks != NULL,
-                               bits(a->scale),
-                               bits(a->softcap)};
-    set_params(s, params, 9);
+                               af_gpu_bits(a->scale),
+                               af_gpu_bits(a->softcap),
+                               b->values[a->q].stride};
+    af_gpu_set_params(s, params, 10);
     const uint32_t length = a->sinks ? a->heads : 0;
-    const af_gpu_binding sinks = small(c, &a->sinks, &length, 1);
-    bind(c, s,
-         (af_gpu_binding[]){whole(b->batch), whole(b->pages), value(b, a->q), whole(b->k_caches[a->cache]),
-                            whole(b->v_caches[a->cache]), sinks, value(b, a->out)},
-         7);
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
+                                       af_gpu_whole(b->values[a->q].buffer),
+                                       af_gpu_whole(b->k_caches[a->cache]),
+                                       af_gpu_whole(b->v_caches[a->cache]),
+                                       af_gpu_small(c, &a->sinks, &length, 1),
+                                       af_gpu_whole(b->values[a->out].buffer)};
+    af_gpu_bind_step(c, s, bindings, 6);
 }
 
-int af_gpu_compile(af_gpu_backend *b, af_error *error) {
-    static void (*const compilers[])(compiler *, const af_op *) = {
+void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op) {
+    static void (*const compilers[])(af_gpu_compiler *, const af_op *) = {
         [AF_OP_EMBED] = compile_embed,           [AF_OP_NORM] = compile_norm,     [AF_OP_LINEAR] = compile_linear,
         [AF_OP_ROPE_STORE] = compile_rope_store, [AF_OP_ATTEND] = compile_attend, [AF_OP_HEAD] = compile_head,
     };
-    compiler c = {.b = b, .status = AF_OK, .error = error};
-    b->small_size = small_bytes(b->plan);
+    if (c->status == AF_OK) compilers[op->kind](c, op);
+}
+
+int af_gpu_compile(af_gpu_backend *b, af_error *error) {
+    const af_plan *plan = b->plan;
+    af_gpu_compiler c = {.b = b, .steps = &b->general, .status = AF_OK, .error = error};
+    b->small_size = ALIGN;
+    for (size_t i = 0; i < plan->op_count; i++) b->small_size += small_bytes_of(plan, &plan->ops[i]);
     b->small = af_gpu_buffer(b->gpu, b->small_size, AF_GPU_STORAGE, "norms and biases", error);
     if (!b->small) return AF_ENOMEM;
-    for (size_t i = 0; i < b->plan->op_count && c.status == AF_OK; i++) {
-        compilers[b->plan->ops[i].kind](&c, &b->plan->ops[i]);
+    for (size_t i = 0; i < plan->op_count; i++) {
+        af_gpu_compile_op(&c, &plan->ops[i]);
         if (b->options.progress)
-            b->options.progress(b->options.progress_user, (double)(i + 1) / (double)b->plan->op_count);
+            b->options.progress(b->options.progress_user, (double)(i + 1) / (double)plan->op_count);
     }
+    c.steps = &b->decode;
+    af_gpu_compile_decode(&c);
     return c.status == AF_OK ? af_gpu_check(b->gpu, error) : c.status;
 }

@@ -153,15 +153,18 @@ static uint32_t plain_row_bytes(const af_gpu_layout *layout, uint32_t cols) {
 }
 
 af_gpu_streams af_gpu_streams_of(const af_gpu_layout *layout, uint32_t rows, uint32_t cols) {
-    if (layout->kind != AF_GPU_QUANTIZED) {
-        const uint64_t bytes = round16((uint64_t)rows * plain_row_bytes(layout, cols));
-        return (af_gpu_streams){.high = bytes, .scale = bytes, .bytes = bytes};
-    }
-    const uint64_t blocks = (uint64_t)rows * (cols / AF_BLOCK);
     af_gpu_streams s = {.low = 0};
-    s.high = blocks * (layout->high_bits == 4 ? 32 : 16);
-    s.scale = s.high + round16(layout->high_bits == 4 ? 0 : blocks * layout->high_bits * 4);
-    s.bytes = s.scale + round16(blocks * (layout->pairing == AF_GPU_PAIR_BOTH ? 8 : 4));
+    if (layout->kind != AF_GPU_QUANTIZED) {
+        s.low_bytes = (uint64_t)rows * plain_row_bytes(layout, cols);
+    } else {
+        const uint64_t blocks = (uint64_t)rows * (cols / AF_BLOCK);
+        s.low_bytes = blocks * (layout->high_bits == 4 ? 32 : 16);
+        s.high_bytes = layout->high_bits == 4 ? 0 : blocks * layout->high_bits * 4;
+        s.scale_bytes = blocks * (layout->pairing == AF_GPU_PAIR_BOTH ? 8 : 4);
+    }
+    s.high = round16(s.low_bytes);
+    s.scale = s.high + round16(s.high_bytes);
+    s.bytes = s.scale + round16(s.scale_bytes);
     return s;
 }
 

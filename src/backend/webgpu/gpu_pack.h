@@ -30,10 +30,11 @@ typedef struct af_gpu_layout {
 /* NULL if there is no shader for it (it is then widened to F16). */
 const af_gpu_layout *af_gpu_layout_of(af_type type);
 
-/* Bytes of a matrix's streams, for `rows` rows of `cols`; each stream's start is 16-byte aligned. */
+/* Where the streams of `rows` rows of `cols` lie, one after another, each at a multiple of 16 bytes; and their lengths. */
 typedef struct af_gpu_streams {
-    uint64_t low, high, scale; /* offsets in bytes */
-    uint64_t bytes;            /* of all */
+    uint64_t low, high, scale;                   /* offsets in bytes */
+    uint64_t low_bytes, high_bytes, scale_bytes; /* without what aligns the next */
+    uint64_t bytes;                              /* of all */
 } af_gpu_streams;
 af_gpu_streams af_gpu_streams_of(const af_gpu_layout *layout, uint32_t rows, uint32_t cols);
 

@@ -105,53 +105,66 @@ static void widen(const af_matrix *w, uint32_t row_begin, uint32_t row_end, floa
         w->format->decode((const unsigned char *)w->data + r * row_bytes, out, w->cols);
 }
 
-/* Streams of a segment lie one after another, so a portion of its rows is written stream by stream. */
+/* Streams of a segment lie one after another, so rows first .. first + rows - 1 of it are written stream by stream. */
 static void write_portion(af_gpu_weights *w, const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t first,
                           uint32_t rows, const unsigned char *packed) {
     const af_gpu_streams whole = af_gpu_streams_of(m->layout, s->rows, m->cols);
     const af_gpu_streams before = af_gpu_streams_of(m->layout, first, m->cols);
     const af_gpu_streams part = af_gpu_streams_of(m->layout, rows, m->cols);
-    const uint64_t low = part.high, high = part.scale - part.high, scale = part.bytes - part.scale;
-    const uint64_t high_before = before.scale - before.high, scale_before = before.bytes - before.scale;
-    af_gpu_write(w->gpu, s->chunk, s->offset + before.high, packed, low);
-    if (high) af_gpu_write(w->gpu, s->chunk, s->offset + whole.high + high_before, packed + part.high, high);
-    if (scale) af_gpu_write(w->gpu, s->chunk, s->offset + whole.scale + scale_before, packed + part.scale, scale);
+    af_gpu_write(w->gpu, s->chunk, s->offset + before.low_bytes, packed, part.low_bytes);
+    if (part.high_bytes)
+        af_gpu_write(w->gpu, s->chunk, s->offset + whole.high + before.high_bytes, packed + part.high, part.high_bytes);
+    if (part.scale_bytes)
+        af_gpu_write(w->gpu, s->chunk, s->offset + whole.scale + before.scale_bytes, packed + part.scale,
+                     part.scale_bytes);
 }
 
-/* Portions are whole multiples of 16 rows, so that their streams' sizes need no rounding. */
-static int upload(af_gpu_weights *w, const af_matrix *from, const af_gpu_matrix *m, const af_gpu_segment *s,
+/* Row `row` of a stack of matrices: which of them it is in, and how many rows of it follow. */
+static const af_matrix *part_of(const af_matrix *const *parts, uint32_t *row, uint32_t *left) {
+    while (*row >= (*parts)->rows) *row -= (*parts++)->rows;
+    *left = (*parts)->rows - *row;
+    return *parts;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+static int upload(af_gpu_weights *w, const af_matrix *const *parts, const af_gpu_matrix *m, const af_gpu_segment *s,
                   af_error *error) {
     uint32_t portion = rows_that_fit(m->layout, s->rows, m->cols, STAGING_BYTES);
-    portion = portion < 16 ? 16 : portion / 16 * 16;
+    if (portion == 0) portion = 1;
     const uint64_t bytes = af_gpu_streams_of(m->layout, portion, m->cols).bytes;
     unsigned char *packed = malloc(bytes);
-    if (!packed) return af_fail_memory(error, bytes, from->name);
-    for (uint32_t first = 0; first < s->rows; first += portion) {
-        const uint32_t rows = s->rows - first < portion ? s->rows - first : portion;
-        const uint32_t begin = s->row_begin + first;
+    if (!packed) return af_fail_memory(error, bytes, parts[0]->name);
+    for (uint32_t first = 0, rows; first < s->rows; first += rows) {
+        uint32_t begin = s->row_begin + first, left;
+        const af_matrix *from = part_of(parts, &begin, &left);
+        rows = smaller(smaller(s->rows - first, portion), left);
         if (from->format->type == m->layout->type)
             af_gpu_pack(m->layout, from, begin, begin + rows, packed);
         else
-            widen(from, begin, begin + rows, (float *)packed);
+            widen(from, begin, begin + rows, (float *)(void *)packed);
         write_portion(w, m, s, first, rows, packed);
     }
     free(packed);
     return af_gpu_check(w->gpu, error);
 }
 
-static int place(af_gpu_weights *w, const af_matrix *from, af_gpu_matrix *m, af_error *error) {
+static int place(af_gpu_weights *w, const af_matrix *const *parts, af_gpu_matrix *m, af_error *error) {
+    const char *name = parts[0]->name;
     const uint64_t one = af_gpu_streams_of(m->layout, 16, m->cols).bytes;
     for (uint32_t row = 0; row < m->rows;) {
         const uint64_t wanted = af_gpu_streams_of(m->layout, m->rows - row, m->cols).bytes;
-        chunk *c = chunk_for(w, one < wanted ? one : wanted, from->name, error);
+        chunk *c = chunk_for(w, one < wanted ? one : wanted, name, error);
         if (!c) return AF_ENOMEM;
         uint32_t rows = rows_that_fit(m->layout, m->rows - row, m->cols, c->size - c->used);
         if (row + rows < m->rows) rows = rows / 16 * 16;
         if (rows == 0)
             return af_fail(error, AF_EUNSUPPORTED, "tensor %s: a row of %u columns does not fit a binding of %llu bytes",
-                           from->name, m->cols, (unsigned long long)w->gpu->binding_limit);
+                           name, m->cols, (unsigned long long)w->gpu->binding_limit);
         af_gpu_segment *grown = realloc(m->segments, (m->segment_count + 1) * sizeof *grown);
-        if (!grown) return af_fail_memory(error, sizeof *grown, from->name);
+        if (!grown) return af_fail_memory(error, sizeof *grown, name);
         m->segments = grown;
         af_gpu_segment *s = &grown[m->segment_count++];
         *s = (af_gpu_segment){.chunk = c->buffer, .offset = c->used, .row_begin = row, .rows = rows};
@@ -159,29 +172,31 @@ static int place(af_gpu_weights *w, const af_matrix *from, af_gpu_matrix *m, af_
         c->used += (bytes + 255) & ~255ull;
         if (c->used > c->size) c->used = c->size;
         w->bytes += bytes;
-        const int status = upload(w, from, m, s, error);
+        const int status = upload(w, parts, m, s, error);
         if (status != AF_OK) return status;
         row += rows;
     }
     return AF_OK;
 }
 
-int af_gpu_weights_add(af_gpu_weights *w, const af_matrix *from, const af_gpu_matrix **out, af_error *error) {
+int af_gpu_weights_add(af_gpu_weights *w, const af_matrix *const *parts, size_t count, const af_gpu_matrix **out,
+                       af_error *error) {
     for (const stored *s = w->matrices; s; s = s->next) {
-        if (s->matrix.source != from->data) continue;
+        if (s->matrix.source != parts[0]->data || s->matrix.stacked != count) continue;
         *out = &s->matrix;
         return AF_OK;
     }
     stored *s = calloc(1, sizeof *s);
-    if (!s) return af_fail_memory(error, sizeof *s, from->name);
-    const af_gpu_layout *native = af_gpu_layout_of(from->format->type);
+    if (!s) return af_fail_memory(error, sizeof *s, parts[0]->name);
+    const af_gpu_layout *native = af_gpu_layout_of(parts[0]->format->type);
     const bool plain = native && native->kind != AF_GPU_QUANTIZED;
-    s->matrix = (af_gpu_matrix){.source = from->data,
+    s->matrix = (af_gpu_matrix){.source = parts[0]->data,
+                                .stacked = count,
                                 .layout = native && (plain || !w->exact) ? native : af_gpu_layout_of(AF_TYPE_F32),
-                                .rows = from->rows,
-                                .cols = from->cols};
+                                .cols = parts[0]->cols};
+    for (size_t i = 0; i < count; i++) s->matrix.rows += parts[i]->rows;
     s->next = w->matrices;
     w->matrices = s;
     *out = &s->matrix;
-    return place(w, from, &s->matrix, error);
+    return place(w, parts, &s->matrix, error);
 }

@@ -1,0 +1,50 @@
+/* gpu_compiler.h - shared by gpu_compile.c (the general list of steps) and gpu_decode.c (the decode list). */
+#ifndef AF_GPU_COMPILER_H
+#define AF_GPU_COMPILER_H
+
+#include "backend/webgpu/gpu_backend.h"
+
+/* Failure is sticky, as in the families' binder: after it, calls do nothing and give harmless values. */
+typedef struct af_gpu_compiler {
+    af_gpu_backend *b;
+    af_gpu_steps *steps; /* the list being made */
+    int status;
+    af_error *error;
+} af_gpu_compiler;
+
+af_gpu_step *af_gpu_add_step(af_gpu_compiler *c, const char *name, af_gpu_grid grid);
+const af_gpu_pipeline *af_gpu_pipeline_of(af_gpu_compiler *c, const char *kernel, const af_gpu_constant *constants,
+                                          size_t count);
+void af_gpu_bind_step(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_binding *bindings, size_t count);
+void af_gpu_set_params(af_gpu_step *s, const uint32_t *params, uint32_t count);
+uint32_t af_gpu_bits(float v); /* for float parameters */
+
+/* Puts vectors one after another at an aligned place; NULL ones are zeros. An empty list gives a place to bind. */
+af_gpu_binding af_gpu_small(af_gpu_compiler *c, const float *const *vectors, const uint32_t *lengths, size_t count);
+af_gpu_binding af_gpu_whole(WGPUBuffer buffer);
+
+const af_gpu_matrix *af_gpu_upload(af_gpu_compiler *c, const af_matrix *const *parts, size_t count);
+bool af_gpu_is_quantized(const af_gpu_matrix *m);
+/* Where a segment's streams lie, as the shaders' Place: low in vec4, the others in u32. */
+void af_gpu_place(const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t place[3]);
+/* How wide a row's team of lanes is. */
+double af_gpu_lanes(const af_gpu_backend *b);
+
+/* The matrices of a linear operation as products: q and k of one format and one buffer are a single stack. */
+typedef struct af_gpu_product {
+    const af_gpu_matrix *m;
+    uint32_t first_part, part_count;
+} af_gpu_product;
+uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_product out[AF_PLAN_PARTS]);
+
+/* The general form of an operation, on the current list. */
+void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op);
+/* in -> normed, and a packet if `quantize`. `gather`: only the wanted rows. */
+void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
+                      bool quantize, WGPUBuffer out, bool gather);
+void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary);
+uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope); /* pairs a token of the ropes before */
+
+void af_gpu_compile_decode(af_gpu_compiler *c);
+
+#endif

@@ -1,0 +1,299 @@
+/* gpu_decode.c - the decode list: the same plan with neighbouring operations folded into each other.
+ *
+ * Which of an operation's forms is taken is decided here once, at load, from its own fields and its neighbours': an
+ * operation whose matrices are quantized and whose rows are whole sixteens takes decode_linear.wgsl; an operation that
+ * feeds such a one leaves it the packet it reads. Everything else keeps the general form, so the two lists give the same
+ * values for every plan.
+ */
+#include "backend/webgpu/gpu_compiler.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { BIAS = 1, RESIDUAL = 2, FACTOR = 4, NEXT = 8, NEXT_NORM = 16, NO_Y = 32 }; /* decode_linear.wgsl */
+
+#define OUTPUTS 16 /* rows a workgroup makes */
+
+typedef struct decoder {
+    af_gpu_compiler *c;
+    WGPUBuffer ready;  /* packets that the operation before left for the next one; NULL: none */
+    bool ready_factor; /* they still lack the norm's factor */
+} decoder;
+
+/* ---- What can be folded ---- */
+
+static const af_op *op_at(const decoder *d, size_t i) {
+    const af_plan *plan = d->c->b->plan;
+    return i < plan->op_count ? &plan->ops[i] : NULL;
+}
+
+static bool quantized_format(const decoder *d, const af_matrix *w) {
+    const af_gpu_layout *layout = af_gpu_layout_of(w->format->type);
+    return layout && layout->kind == AF_GPU_QUANTIZED && !d->c->b->options.exact;
+}
+
+static bool folds_linear(const decoder *d, const af_op *op) {
+    const af_op_linear *l = &op->u.linear;
+    if (op->kind != AF_OP_LINEAR || l->post.kind != AF_NORM_NONE || l->scale != 1.0f) return false;
+    if (l->combine == AF_COMBINE_ACT || l->parts[0].w.cols % 32) return false;
+    for (uint32_t i = 0; i < l->part_count; i++)
+        if (!quantized_format(d, &l->parts[i].w) || l->parts[i].w.rows % OUTPUTS) return false;
+    if (l->combine == AF_COMBINE_GLU && l->parts[0].w.format != l->parts[1].w.format) return false;
+    return true;
+}
+
+/* The operation at i reads `value` through a packet that its predecessor can leave: with its norm still to be applied, or
+ * bare. */
+static const af_op_linear *reader_of(const decoder *d, size_t i, af_value value, bool normed) {
+    const af_op *op = op_at(d, i);
+    if (!op || !folds_linear(d, op) || op->u.linear.in != value) return NULL;
+    const af_norm *pre = &op->u.linear.pre;
+    if (!normed) return pre->kind == AF_NORM_NONE ? &op->u.linear : NULL;
+    return pre->kind == AF_NORM_RMS && !pre->bias && pre->weight ? &op->u.linear : NULL;
+}
+
+/* ---- Linear ---- */
+
+typedef struct fold {
+    const char *name;
+    const af_gpu_matrix *m, *other; /* other: of a GLU */
+    WGPUBuffer in, next;            /* next NULL: none is written */
+    af_gpu_value y;
+    const float *bias[2];
+    const af_norm *next_norm;
+    uint32_t next_cols, flags;
+    af_act act;
+    float eps;
+    uint32_t index; /* among the products of the operation, for the buffer that is bound unused */
+    bool per_row;
+} fold;
+
+static void fold_pipelines(af_gpu_compiler *c, af_gpu_step *s, const fold *f) {
+    const af_gpu_layout *layout = f->m->layout;
+    af_gpu_constant constants[] = {{"HIGH_BITS", layout->high_bits}, {"PAIRING", layout->pairing},
+                                   {"OFFSET", (double)layout->offset}, {"GLU", f->other != NULL},
+                                   {"ACT", f->act},                  {"TOKENS", 0}};
+    for (uint32_t i = 0; i < AF_GPU_PORTIONS; i++) {
+        constants[5].value = 1u << i;
+        s->pipelines[i] = af_gpu_pipeline_of(c, "decode_linear", constants, 6);
+    }
+}
+
+static void fold_segment(af_gpu_compiler *c, const fold *f, size_t i) {
+    af_gpu_backend *b = c->b;
+    const af_gpu_segment *seg = &f->m->segments[i], *other = f->other ? &f->other->segments[i] : seg;
+    uint32_t place[3], place2[3];
+    af_gpu_place(f->m, seg, place);
+    af_gpu_place(f->other ? f->other : f->m, other, place2);
+    const bool biased = f->bias[0] || f->bias[1];
+    const uint32_t next_width = f->next_norm ? f->next_cols : 0;
+    const float *const vectors[] = {f->bias[0] ? f->bias[0] + seg->row_begin : NULL,
+                                    f->bias[1] ? f->bias[1] + seg->row_begin : NULL,
+                                    f->next_norm ? f->next_norm->weight : NULL};
+    const uint32_t lengths[] = {biased ? seg->rows : 0, biased && f->other ? seg->rows : 0, next_width};
+    af_gpu_step *s = af_gpu_add_step(c, f->name, AF_GPU_GRID_DECODE);
+    s->x = seg->rows;
+    s->count_at = 10;
+    s->per_row = f->per_row;
+    const uint32_t params[] = {place[0],
+                               place[1],
+                               place[2],
+                               place2[0],
+                               place2[1],
+                               place2[2],
+                               seg->rows,
+                               f->m->cols / 32,
+                               f->y.first + seg->row_begin,
+                               f->y.stride,
+                               0,
+                               af_gpu_bits(f->eps),
+                               af_gpu_packet(f->m->cols),
+                               af_gpu_packet(f->next_cols),
+                               f->next_cols / 32,
+                               f->flags | (biased ? BIAS : 0)};
+    af_gpu_set_params(s, params, 16);
+    fold_pipelines(c, s, f);
+    const af_gpu_binding bindings[] = {af_gpu_whole(seg->chunk),
+                                       af_gpu_whole(seg->chunk),
+                                       af_gpu_whole(other->chunk),
+                                       af_gpu_whole(other->chunk),
+                                       af_gpu_whole(f->in),
+                                       af_gpu_small(c, vectors, lengths, 3),
+                                       af_gpu_whole(f->y.buffer),
+                                       af_gpu_whole(f->next ? f->next : b->unused[f->index % 2])};
+    af_gpu_bind_step(c, s, bindings, 8);
+}
+
+static bool same_segments(const af_gpu_matrix *a, const af_gpu_matrix *b) {
+    if (a->segment_count != b->segment_count) return false;
+    for (size_t i = 0; i < a->segment_count; i++)
+        if (a->segments[i].rows != b->segments[i].rows) return false;
+    return true;
+}
+
+/* The packets that `in` is read from: left by the operation before, or made here. */
+static WGPUBuffer packets_in(decoder *d, const af_op *op, uint32_t *flags) {
+    af_gpu_backend *b = d->c->b;
+    const af_op_linear *l = &op->u.linear;
+    if (d->ready) {
+        if (d->ready_factor) *flags |= FACTOR;
+        return d->ready;
+    }
+    af_gpu_norm_step(d->c, op->name, b->values[l->in], l->parts[0].w.cols, &l->pre, true, b->normed, false);
+    return b->packets;
+}
+
+/* A packet of one product is written by its workgroups 16 rows at a time: it must be one segment, read elsewhere. */
+static void leave_packets(decoder *d, size_t i, fold *f, WGPUBuffer in, WGPUBuffer where, bool normed) {
+    const af_op_linear *l = &op_at(d, i)->u.linear;
+    const af_op_linear *reader = reader_of(d, i + 1, l->parts[0].out, normed);
+    if (!reader || in == where || f->m->segment_count != 1 || f->m->rows % 32) return;
+    f->next = where;
+    f->next_cols = f->m->rows;
+    f->flags |= NEXT | (normed ? NEXT_NORM : 0);
+    f->next_norm = normed ? &reader->pre : NULL;
+}
+
+static bool fold_linear(decoder *d, size_t i) {
+    const af_op *op = op_at(d, i);
+    const af_op_linear *l = &op->u.linear;
+    af_gpu_backend *b = d->c->b;
+    if (!folds_linear(d, op)) return false;
+    af_gpu_product products[AF_PLAN_PARTS];
+    const uint32_t count = af_gpu_products(d->c, l, products);
+    const bool glu = l->combine == AF_COMBINE_GLU;
+    if (count == 0 || (glu && (count != 2 || !same_segments(products[0].m, products[1].m)))) return false;
+    uint32_t flags = l->residual != AF_NO_VALUE ? RESIDUAL : 0;
+    const WGPUBuffer in = packets_in(d, op, &flags);
+    d->ready = NULL;
+    for (uint32_t k = 0; k < (glu ? 1 : count); k++) {
+        const af_part *part = &l->parts[products[k].first_part];
+        fold f = {.name = op->name, .m = products[k].m, .other = glu ? products[1].m : NULL, .in = in,
+                  .y = b->values[part->out], .bias = {part->bias, glu ? l->parts[1].bias : NULL}, .flags = flags,
+                  .act = l->act, .eps = l->pre.eps, .index = k};
+        assert(products[k].part_count == 1 || !part->bias);
+        if (count == 1 || glu) leave_packets(d, i, &f, in, glu ? b->hidden_packets : b->packets, !glu);
+        if (f.next && glu) f.flags |= NO_Y;
+        for (size_t s = 0; s < f.m->segment_count; s++) fold_segment(d->c, &f, s);
+        if (f.next) {
+            d->ready = f.next;
+            d->ready_factor = !glu;
+        }
+    }
+    return true;
+}
+
+/* ---- Attention ---- */
+
+/* What decode_attend.wgsl's workgroup memory holds. */
+static bool folds_attention(const decoder *d, size_t i) {
+    const af_op *store = op_at(d, i), *attend = op_at(d, i + 1);
+    if (!attend || attend->kind != AF_OP_ATTEND || attend->u.attend.cache != store->u.rope_store.cache) return false;
+    const af_cache *c = &d->c->b->plan->caches[store->u.rope_store.cache];
+    const uint32_t share = store->u.rope_store.heads / c->kv_heads;
+    return c->k_dim <= 256 && c->v_dim <= 256 && c->k_dim % 2 == 0 && c->v_dim % 2 == 0 && share <= 16 &&
+           share * c->k_dim <= 2048 && share * c->v_dim <= 2048;
+}
+
+static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
+    af_gpu_compiler *c = d->c;
+    const af_gpu_backend *b = c->b;
+    const af_op_rope_store *r = &store->u.rope_store;
+    const af_cache *cache = &b->plan->caches[r->cache];
+    const af_rope *rope = &b->plan->ropes[r->rope];
+    af_gpu_step *s = af_gpu_add_step(c, attend->name, AF_GPU_GRID_STRETCH);
+    const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32}, {"STRETCHES", AF_GPU_STRETCHES}};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "decode_attend", constants, 2);
+    s->x = cache->kv_heads;
+    s->scaled_at = 6;
+    s->scaled_by = af_gpu_turns_before(b->plan, r->rope);
+    s->scaled_plus = b->turns_at / 2;
+    s->stretch_at = 13;
+    const uint32_t params[] = {r->heads,
+                               cache->kv_heads,
+                               cache->k_dim,
+                               cache->v_dim,
+                               rope->rotated,
+                               rope->adjacent,
+                               0,
+                               cache->group * b->table_pages,
+                               (r->q_norm.kind ? 1u : 0u) | (r->k_norm.kind ? 2u : 0u),
+                               af_gpu_bits(r->q_norm.kind ? r->q_norm.eps : r->k_norm.eps),
+                               b->values[r->q].stride,
+                               b->values[r->k].first,
+                               b->values[r->v].stride,
+                               0,
+                               af_gpu_bits(attend->u.attend.scale),
+                               b->plan->groups[cache->group].window};
+    af_gpu_set_params(s, params, 16);
+    const float *const vectors[] = {r->q_norm.weight, r->k_norm.weight, &attend->u.attend.softcap};
+    const uint32_t lengths[] = {cache->k_dim, cache->k_dim, 1};
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
+                                       af_gpu_small(c, vectors, lengths, 3),
+                                       af_gpu_whole(b->values[r->q].buffer),
+                                       af_gpu_whole(b->values[r->v].buffer),
+                                       af_gpu_whole(b->k_caches[r->cache]),
+                                       af_gpu_whole(b->v_caches[r->cache]),
+                                       af_gpu_whole(b->parts)};
+    af_gpu_bind_step(c, s, bindings, 7);
+}
+
+static void reduce_step(decoder *d, size_t i) {
+    af_gpu_compiler *c = d->c;
+    const af_gpu_backend *b = c->b;
+    const af_op *op = op_at(d, i);
+    const af_op_attend *a = &op->u.attend;
+    const af_cache *cache = &b->plan->caches[a->cache];
+    const uint32_t cols = a->heads * cache->v_dim;
+    const bool leave = cache->v_dim % 16 == 0 && cache->v_dim <= 512 && reader_of(d, i + 1, a->out, false);
+    af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
+    const af_gpu_constant constants = {"STRETCHES", AF_GPU_STRETCHES};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "decode_reduce", &constants, 1);
+    s->x = a->heads;
+    s->stretches_at = 2;
+    const uint32_t params[] = {a->heads, cache->v_dim, 0, a->sinks != NULL, af_gpu_packet(cols), cols / 32, leave};
+    af_gpu_set_params(s, params, 7);
+    const uint32_t length = a->sinks ? a->heads : 0;
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->parts), af_gpu_small(c, &a->sinks, &length, 1),
+                                       af_gpu_whole(b->values[a->out].buffer), af_gpu_whole(b->attended_packets)};
+    af_gpu_bind_step(c, s, bindings, 4);
+    d->ready = leave ? b->attended_packets : NULL;
+    d->ready_factor = false;
+}
+
+/* ---- The head ---- */
+
+static bool fold_head(decoder *d, size_t i) {
+    const af_op *op = op_at(d, i);
+    const af_op_head *h = &op->u.head;
+    af_gpu_backend *b = d->c->b;
+    if (!quantized_format(d, &h->w) || h->w.rows % OUTPUTS || h->w.cols % 32 || h->bias || h->scale != 1.0f ||
+        h->softcap != 0.0f)
+        return false;
+    const af_matrix *w = &h->w;
+    const af_gpu_matrix *m = af_gpu_upload(d->c, &w, 1);
+    if (d->c->status != AF_OK) return true;
+    af_gpu_norm_step(d->c, op->name, b->values[h->in], h->w.cols, &h->norm, true, b->normed, true);
+    const fold f = {.name = op->name, .m = m, .in = b->packets, .y = {.buffer = b->logits, .stride = h->w.rows},
+                    .per_row = true};
+    for (size_t s = 0; s < m->segment_count; s++) fold_segment(d->c, &f, s);
+    af_gpu_argmax_steps(d->c, h->w.rows);
+    return true;
+}
+
+void af_gpu_compile_decode(af_gpu_compiler *c) {
+    decoder d = {.c = c};
+    const af_plan *plan = c->b->plan;
+    for (size_t i = 0; i < plan->op_count && c->status == AF_OK; i++) {
+        const af_op *op = &plan->ops[i];
+        if (op->kind == AF_OP_LINEAR && fold_linear(&d, i)) continue;
+        if (op->kind == AF_OP_HEAD && fold_head(&d, i)) continue;
+        if (op->kind == AF_OP_ROPE_STORE && folds_attention(&d, i)) {
+            attend_step(&d, op, &plan->ops[i + 1]);
+            reduce_step(&d, ++i);
+            continue;
+        }
+        d.ready = NULL;
+        af_gpu_compile_op(c, op);
+    }
+}
