@@ -227,6 +227,7 @@ static const af_backend_ops gpu_ops = {.name = "gpu",
                                        .describe = gpu_describe,
                                        .threads = gpu_threads,
                                        .kv_bytes = gpu_kv_bytes,
+                                       .decode = af_gpu_decode,
                                        .close = gpu_close};
 
 int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,

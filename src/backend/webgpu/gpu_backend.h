@@ -117,7 +117,16 @@ int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_opt
                    af_error *error);
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);
+/* Appends the steps that decode rows of a matrix, chosen by the ids in `batch`, to `out` (ids, cols) f32. */
+int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error);
 int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
 int af_gpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
+void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t tokens,
+                        uint32_t rows, uint32_t first_choice);
+
+/* gpu_trace.c: the steps of a batch operation by operation, each one's values shown to the hook. */
+int af_gpu_run_hooked(af_gpu_backend *b, uint32_t tokens, uint32_t rows, uint32_t first_choice, af_error *error);
+int af_gpu_decode(af_backend *backend, const af_matrix *w, uint32_t row_begin, uint32_t row_count, float *out,
+                  af_error *error);
 
 #endif

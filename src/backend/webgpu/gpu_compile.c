@@ -309,14 +309,15 @@ static void compile_head(compiler *c, const af_op *op) {
 
 /* ---- The others ---- */
 
-static void compile_embed(compiler *c, const af_op *op) {
-    const af_op_embed *e = &op->u.embed;
+/* Rows of a table, by the ids in `batch`, times a factor. */
+static void embed_steps(compiler *c, const char *name, const af_matrix *table, WGPUBuffer batch, float factor,
+                        af_gpu_binding out) {
     af_gpu_backend *b = c->b;
-    const af_gpu_matrix *m = upload(c, &e->table);
+    const af_gpu_matrix *m = upload(c, table);
     for (size_t i = 0; c->status == AF_OK && i < m->segment_count; i++) {
         const af_gpu_segment *seg = &m->segments[i];
         const af_gpu_streams streams = af_gpu_streams_of(m->layout, seg->rows, m->cols);
-        af_gpu_step *s = add_step(c, op->name, AF_GPU_GRID_HEADS);
+        af_gpu_step *s = add_step(c, name, AF_GPU_GRID_HEADS);
         if (is_quantized(m)) {
             const af_gpu_constant format[] = {{"HIGH_BITS", m->layout->high_bits},
                                               {"PAIRING", m->layout->pairing},
@@ -326,21 +327,32 @@ static void compile_embed(compiler *c, const af_op *op) {
             set_params(s,
                        (uint32_t[]){(uint32_t)(seg->offset / 16), (uint32_t)((seg->offset + streams.high) / 4),
                                     (uint32_t)((seg->offset + streams.scale) / 4), seg->row_begin, seg->rows,
-                                    m->cols / 32, 0, bits(e->scale)},
+                                    m->cols / 32, 0, bits(factor)},
                        8);
             bind(c, s,
-                 (af_gpu_binding[]){whole(seg->chunk), whole(seg->chunk), whole(b->batch), whole(b->choices), value(b, e->out)},
+                 (af_gpu_binding[]){whole(seg->chunk), whole(seg->chunk), whole(batch), whole(b->choices), out},
                  5);
         } else {
             const af_gpu_constant kind = {"KIND", m->layout->kind};
             s->pipelines[0] = pipeline(c, "embed_float", &kind, 1);
             s->x = (m->cols + 63) / 64;
             const uint32_t words = m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
-            set_params(s, (uint32_t[]){(uint32_t)(seg->offset / 4), words, seg->row_begin, seg->rows, m->cols, 0, bits(e->scale)},
+            set_params(s, (uint32_t[]){(uint32_t)(seg->offset / 4), words, seg->row_begin, seg->rows, m->cols, 0, bits(factor)},
                        7);
-            bind(c, s, (af_gpu_binding[]){whole(seg->chunk), whole(b->batch), whole(b->choices), value(b, e->out)}, 4);
+            bind(c, s, (af_gpu_binding[]){whole(seg->chunk), whole(batch), whole(b->choices), out}, 4);
         }
     }
+}
+
+static void compile_embed(compiler *c, const af_op *op) {
+    const af_op_embed *e = &op->u.embed;
+    embed_steps(c, op->name, &e->table, c->b->batch, e->scale, value(c->b, e->out));
+}
+
+int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error) {
+    compiler c = {.b = b, .status = AF_OK, .error = error};
+    embed_steps(&c, w->name, w, batch, 1.0f, whole(out));
+    return c.status;
 }
 
 static void compile_norm(compiler *c, const af_op *op) {

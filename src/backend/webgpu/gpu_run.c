@@ -107,7 +107,7 @@ static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass
 #define TILE 64
 #define TILED_FROM 24 /* tokens from which the tiled kernel is the faster one */
 
-static void encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t tokens,
+void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t tokens,
                         uint32_t rows, uint32_t first_choice) {
     const uint32_t count = s->per_row ? rows : tokens;
     if (count == 0) return;
@@ -138,8 +138,9 @@ static WGPUCommandBuffer encode(af_gpu_backend *b, uint32_t tokens, const af_gpu
     const af_gpu_api *api = b->gpu->api;
     WGPUCommandEncoder encoder = api->wgpuDeviceCreateCommandEncoder(b->gpu->device, NULL);
     WGPUComputePassEncoder pass = api->wgpuCommandEncoderBeginComputePass(encoder, NULL);
-    for (size_t i = 0; i < b->step_count; i++)
-        encode_step(b, pass, &b->steps[i], tokens, ticket->row_count, first_choice);
+    const bool ran = af_backend_hooked(&b->options); /* by af_gpu_run_hooked */
+    for (size_t i = 0; i < b->step_count && !ran; i++)
+        af_gpu_encode_step(b, pass, &b->steps[i], tokens, ticket->row_count, first_choice);
     api->wgpuComputePassEncoderEnd(pass);
     api->wgpuComputePassEncoderRelease(pass);
     if (ticket->row_count)
@@ -175,6 +176,8 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af
     write_turns(b, batch);
     write_rows(b, batch, ticket);
     int status = need_readback(b, ticket, error);
+    if (status == AF_OK && af_backend_hooked(&b->options))
+        status = af_gpu_run_hooked(b, batch->token_count, ticket->row_count, choice_slot(b, id), error);
     if (status != AF_OK) return status;
     WGPUCommandBuffer commands = encode(b, batch->token_count, ticket, choice_slot(b, id));
     b->gpu->api->wgpuQueueSubmit(b->gpu->queue, 1, &commands);
