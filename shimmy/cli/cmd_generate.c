@@ -112,6 +112,7 @@ static int answer_prompt(const shimmy_options *options, const shimmy_session *se
     request.max_tokens = options->max_tokens;
     request.stops = options->stops;
     request.stop_count = (size_t)options->stop_count;
+    request.ignore_eos = options->ignore_eos;
     set_sampling(options, &request.sampling);
 
     answer a = {.stream = !options->json, .last = '\n'};

@@ -50,6 +50,7 @@ typedef struct shimmy_options {
     /* generate */
     const char *prompt, *system;
     bool raw; /* render's too */
+    bool ignore_eos;
     int64_t max_tokens, seed, top_k;
     double temperature, top_p, min_p, repeat_penalty; /* NAN where not given */
     const char *stops[SHIMMY_MAX_STOPS];

@@ -35,6 +35,8 @@ const shimmy_option shimmy_option_table[] = {
      "of the random draw; -1 (default): a new one each time"},
     {"stop", SHIMMY_STOPS, "S", NULL, AT(stops), 0, 0, NULL, SHIMMY_GENERATE,
      "end before this text; may be given up to 16 times"},
+    {"ignore-eos", SHIMMY_FLAG, NULL, NULL, AT(ignore_eos), 0, 0, NULL, SHIMMY_GENERATE,
+     "go on past the tokens that end an answer"},
 
     /* tokenize */
     {"add-special", SHIMMY_FLAG, NULL, NULL, AT(add_special), 0, 0, NULL, SHIMMY_TOKENIZE,
@@ -98,7 +100,8 @@ const shimmy_option shimmy_option_table[] = {
     {"ctx", SHIMMY_NUMBER, "N", "SHIMMY_MAX_CTX", AT(ctx), 0, 16777216, NULL, ENGINE,
      "tokens one request may use, prompt and answer together; 0 (default): the model's native length, or what memory "
      "allows"},
-    {"device", SHIMMY_TEXT, "D", "SHIMMY_DEVICE", AT(device), 0, 0, NULL, ENGINE, "auto (default) or cpu"},
+    {"device", SHIMMY_TEXT, "D", "SHIMMY_DEVICE", AT(device), 0, 0, NULL, ENGINE,
+     "auto (default), cpu, or a GPU's name where this build has one"},
     {"threads", SHIMMY_NUMBER, "N", "SHIMMY_THREADS", AT(threads), 0, 1024, NULL, ENGINE,
      "for the CPU's kernels; 0 (default): one a physical core"},
     {"kv", SHIMMY_CHOICE, "TYPE", "SHIMMY_KV", AT(kv), 0, 0, "f16|f32", ENGINE,

@@ -19,6 +19,17 @@
 typedef struct af_backend af_backend;
 typedef uint64_t af_ticket;
 
+/* Sees what each operation of a batch wrote, for `shimmy verify` and SHIMMY_DEBUG_RAW. `wrote` is called on submit's
+ * thread after each operation of the plan, once for each of af_op_written(): `count` rows of `width` floats, `stride`
+ * apart; `value` AF_NO_VALUE is the logits. It may change the rows and then returns true: what follows reads the changed
+ * ones. A device is waited for after every operation, so a hooked backend is slow; `wrote` NULL turns it off between
+ * batches. What an operation left in the KV cache is not shown: the attention that reads it is. */
+typedef struct af_backend_hook {
+    bool (*wrote)(void *user, const af_op *op, af_value value, float *rows, size_t stride, uint32_t count,
+                  uint32_t width);
+    void *user;
+} af_backend_hook;
+
 typedef struct af_backend_options {
     uint32_t threads;                    /* 0: the physical cores this process may use */
     bool exact;                          /* af_engine_options.exact */
@@ -28,7 +39,15 @@ typedef struct af_backend_options {
     uint32_t max_rows;                   /* the most rows wanted in one batch */
     void (*progress)(void *user, double fraction);
     void *progress_user;
+    const af_backend_hook *hook;         /* NULL: none; outlives the backend */
 } af_backend_options;
+
+static inline bool af_backend_hooked(const af_backend_options *options) {
+    return options->hook && options->hook->wrote;
+}
+
+/* The values that hold what an operation wrote, for hooks; returns how many. */
+uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]);
 
 /* A sequence as the backend sees it for one batch: page tables. Position p of group g lies in page
  * pages[g][p / AF_KV_PAGE], slot p % AF_KV_PAGE. Entries of pages wholly outside a window may be UINT32_MAX. */
@@ -74,6 +93,10 @@ typedef struct af_backend_ops {
     void (*describe)(const af_backend *backend, char *text, size_t size); /* "cpu (avx512-vnni, 2 threads)" */
     uint32_t (*threads)(const af_backend *backend);
     uint64_t (*kv_bytes)(const af_backend *backend);
+    /* Rows row_begin .. of a matrix of the plan, as this backend's kernels read them, to out (row_count, cols) f32. NULL
+     * where a backend has no such way. */
+    int (*decode)(af_backend *backend, const af_matrix *w, uint32_t row_begin, uint32_t row_count, float *out,
+                  af_error *error);
     void (*close)(af_backend *backend);
 } af_backend_ops;
 
@@ -81,12 +104,15 @@ struct af_backend {
     const af_backend_ops *ops;
 };
 
-/* Opens a backend by device name ("auto", "cpu") for a plan, which must outlive it. AF_EUNSUPPORTED names the device and
- * those there are. */
+/* Opens a backend by device name (backend.c) for a plan, which must outlive it. AF_EUNSUPPORTED names the device and
+ * those there are. Where SHIMMY_DEBUG_RAW is set and there is no hook, one that prints is put in. */
 int af_backend_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
                     af_error *error);
 
-/* Each backend's own constructor, listed in backend.c's table. */
+/* The hook of SHIMMY_DEBUG_RAW: a line for each value written, with shape, smallest, largest, mean and first numbers. */
+extern const af_backend_hook af_raw_trace;
+
+/* Each backend's own constructor. */
 int af_cpu_open(const af_plan *plan, const af_backend_options *options, af_backend **out, af_error *error);
 
 #endif

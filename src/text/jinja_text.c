@@ -143,7 +143,7 @@ uint8_t af_j_origin_at(const j_string *s, size_t at) {
 }
 
 size_t af_j_char_count(j_run *run, const j_string *s) {
-    af_j_work(run, s->n / 64);
+    af_j_work(run, s->n / 16);
     return af_utf8_count(s->p, s->n);
 }
 
@@ -166,22 +166,27 @@ bool af_j_string_equal(const j_string *a, const j_string *b) {
 }
 
 size_t af_j_find(j_run *run, const j_string *s, const j_string *part, size_t from, size_t to) {
-    if (from > to || part->n > to - from || af_j_work(run, (to - from) / 64)) return SIZE_MAX;
+    if (from > to || part->n > to - from || run->status) return SIZE_MAX;
     const char *p = memmem(s->p + from, to - from, part->p, part->n);
-    return p ? (size_t)(p - s->p) : SIZE_MAX;
+    size_t at = p ? (size_t)(p - s->p) : SIZE_MAX;
+    af_j_work(run, ((p ? at : to) - from) / 8); /* a search may look at a byte several times */
+    return at;
 }
 
 size_t af_j_find_last(j_run *run, const j_string *s, const j_string *part, size_t from, size_t to) {
     if (from > to || part->n > to - from) return SIZE_MAX;
-    for (size_t at = to - part->n + 1; at-- > from;) {
-        if (af_j_work(run, 0)) return SIZE_MAX;
-        if (part->n == 0 || (s->p[at] == part->p[0] && memcmp(s->p + at, part->p, part->n) == 0)) {
-            af_j_work(run, (to - at) / 16);
-            return at;
+    size_t at = to - part->n;
+    for (;; at--) {
+        bool candidate = part->n == 0 || s->p[at] == part->p[0];
+        if (candidate && af_j_work(run, 1 + part->n / 32)) return SIZE_MAX;
+        if (candidate && memcmp(s->p + at, part->p, part->n) == 0) break;
+        if (at == from) {
+            at = SIZE_MAX;
+            break;
         }
     }
-    af_j_work(run, (to - from) / 16 + 1);
-    return SIZE_MAX;
+    af_j_work(run, (to - (at == SIZE_MAX ? from : at)) / 16);
+    return at;
 }
 
 int af_j_escape_html(j_run *run, const j_string *s, j_value *out) {

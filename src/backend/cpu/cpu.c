@@ -253,7 +253,6 @@ int af_cpu_open(const af_plan *plan, const af_backend_options *options, af_backe
     cpu->threads = options->threads ? options->threads : af_os_cores();
     cpu->isa = af_cpu_isa();
     cpu->kernels = af_lane_kernels_of(cpu->isa);
-    cpu->trace = af_env_flag("SHIMMY_DEBUG_RAW");
     status = af_pool_open(cpu->threads, &cpu->pool, error);
     if (!status) status = open_tables(cpu, error);
     if (!status) status = af_kv_store_open(&cpu->kv, plan, options->kv, options->pages, error);

@@ -1,7 +1,7 @@
 /* cpu.h - what the files of the CPU backend share: the compiled plan and the batch that is running.
  *
  * cpu.c compiles a plan and frees it, cpu_batch.c takes a batch through the operations, cpu_ops.c, cpu_linear.c and
- * cpu_attend.c run one operation each, trace.c prints what an operation wrote.
+ * cpu_attend.c run one operation each.
  *
  * Invariants
  *   1. nothing is allocated after af_cpu_open;
@@ -90,7 +90,6 @@ typedef struct af_cpu {
     af_cpu_turns *turns; /* one for each of plan->ropes */
     af_kv_store kv;
     uint32_t rows_embedded; /* since the embedding's pages were last let go */
-    bool trace;
 
     /* The batch. */
     const af_batch *batch;
@@ -128,8 +127,5 @@ typedef struct af_cpu_attend_needs {
     size_t q, w, state, partials;
 } af_cpu_attend_needs;
 af_cpu_attend_needs af_cpu_attend_sizes(const af_plan *plan);
-
-/* SHIMMY_DEBUG_RAW: a line about what the operation wrote. */
-void af_cpu_trace(const af_cpu *cpu, const af_op *op);
 
 #endif

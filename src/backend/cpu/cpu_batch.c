@@ -49,6 +49,18 @@ static void begin(af_cpu *cpu, const af_batch *batch) {
     c->row_count = cpu->row_count;
 }
 
+/* Hands what an operation wrote to the hook; changes are made in place. */
+static void show(af_cpu *cpu, const af_op *op) {
+    const af_backend_hook *hook = cpu->options.hook;
+    af_value values[AF_PLAN_PARTS];
+    for (uint32_t i = 0, n = af_op_written(op, values); i < n; i++) {
+        const bool logits = values[i] == AF_NO_VALUE;
+        const af_cpu_rows *rows = logits ? &cpu->logits : &cpu->values[values[i]];
+        hook->wrote(hook->user, op, values[i], rows->p, rows->stride, logits ? cpu->row_count : cpu->batch->token_count,
+                    logits ? cpu->plan->vocabulary : cpu->plan->widths[values[i]]);
+    }
+}
+
 int af_cpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
     (void)error;
     af_cpu *cpu = (af_cpu *)backend;
@@ -57,7 +69,7 @@ int af_cpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket,
     for (size_t i = 0; i < cpu->plan->op_count; i++) {
         const af_op *op = &cpu->plan->ops[i];
         run_op[op->kind](cpu, &cpu->ops[i]);
-        if (cpu->trace) af_cpu_trace(cpu, op);
+        if (af_backend_hooked(&cpu->options)) show(cpu, op);
     }
     cpu->batch = NULL;
     *ticket = cpu->last;

@@ -51,32 +51,34 @@ static void make(af_gpu_backend *b, WGPUBuffer *out, uint64_t bytes, const char 
     if (!*out) *status = AF_ENOMEM;
 }
 
-/* The value that shares a buffer with v: the k stored beside it. AF_NO_VALUE for others. */
+/* The q that a k is stored with; AF_NO_VALUE for values that are no k. */
 static af_value partner_of(const af_plan *plan, af_value v) {
     for (size_t i = 0; i < plan->op_count; i++)
-        if (plan->ops[i].kind == AF_OP_ROPE_STORE && plan->ops[i].u.rope_store.v == v) return plan->ops[i].u.rope_store.k;
+        if (plan->ops[i].kind == AF_OP_ROPE_STORE && plan->ops[i].u.rope_store.k == v) return plan->ops[i].u.rope_store.q;
     return AF_NO_VALUE;
 }
 
-static uint64_t value_bytes(const af_gpu_backend *b, af_value v) {
-    const uint64_t bytes = (uint64_t)b->options.max_tokens * b->plan->widths[v] * sizeof(float);
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+static af_value owner_of(const af_plan *plan, af_value v) {
+    const af_value partner = partner_of(plan, v);
+    return partner == AF_NO_VALUE ? v : partner;
 }
 
-/* Values that stand alone, then those that share: each k is made with room for its v behind it. */
+/* Each k stands behind its q in the rows of one buffer, so that one product may write both. */
 static void open_values(af_gpu_backend *b, int *status, af_error *error) {
     const af_plan *plan = b->plan;
     for (af_value v = 0; v < plan->value_count; v++) {
-        uint64_t bytes = value_bytes(b, v);
-        for (af_value other = 0; other < plan->value_count; other++)
-            if (partner_of(plan, other) == v) bytes += value_bytes(b, other);
-        if (partner_of(plan, v) == AF_NO_VALUE) make(b, &b->values[v], bytes, "activations", status, error);
+        const af_value owner = owner_of(plan, v);
+        b->values[v].first = owner == v ? 0 : plan->widths[owner];
+        b->values[v].shared = owner != v;
+        b->values[owner].stride += plan->widths[v];
     }
+    for (af_value v = 0; v < plan->value_count; v++)
+        if (!b->values[v].shared)
+            make(b, &b->values[v].buffer, (uint64_t)b->options.max_tokens * b->values[v].stride * sizeof(float),
+                 "activations", status, error);
     for (af_value v = 0; v < plan->value_count; v++) {
-        const af_value partner = partner_of(plan, v);
-        if (partner == AF_NO_VALUE) continue;
-        b->values[v] = b->values[partner];
-        b->value_offsets[v] = value_bytes(b, partner);
+        b->values[v].stride = b->values[owner_of(plan, v)].stride;
+        b->values[v].buffer = b->values[owner_of(plan, v)].buffer;
     }
 }
 
@@ -111,12 +113,32 @@ static void open_caches(af_gpu_backend *b, int *status, af_error *error) {
     }
 }
 
+/* decode_attend.wgsl's parts: (token, head, stretch) of a maximum, a sum and a head's values. */
+static uint64_t parts_bytes(const af_plan *plan) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->op_count; i++) {
+        if (plan->ops[i].kind != AF_OP_ATTEND) continue;
+        const af_op_attend *a = &plan->ops[i].u.attend;
+        const uint64_t floats = (uint64_t)a->heads * AF_GPU_STRETCHES * (plan->caches[a->cache].v_dim + 2u);
+        if (floats > most) most = floats;
+    }
+    return most * AF_GPU_DECODE * sizeof(float);
+}
+
+/* Lays out the parts of batch_info. */
+static uint64_t info_bytes(af_gpu_backend *b) {
+    b->rows_at = 4 * b->options.max_tokens;
+    b->pages_at = b->rows_at + b->options.max_rows;
+    const uint64_t turns = (uint64_t)b->pages_at + (uint64_t)b->max_seqs * b->plan->group_count * b->table_pages;
+    b->turns_at = (uint32_t)((turns + 1) / 2 * 2);
+    return 4 * ((uint64_t)b->turns_at + 2ull * b->options.max_tokens * b->turn_pairs);
+}
+
 static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     const af_plan *plan = b->plan;
     const uint64_t tokens = larger(b->options.max_tokens, b->options.max_rows);
     uint32_t in, raw;
     widest(plan, &in, &raw);
-    b->raw_stride = raw;
     const af_op_head *head = &plan->ops[plan->op_count - 1].u.head;
     const uint64_t logits = (uint64_t)b->options.max_rows * plan->vocabulary * sizeof(float);
     const bool head_tail = head->bias || head->scale != 1.0f || head->softcap != 0.0f;
@@ -125,16 +147,18 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     for (size_t i = 0; i < plan->rope_count; i++) b->turn_pairs += plan->ropes[i].rotated / 2;
     open_values(b, status, error);
     open_caches(b, status, error);
+    const uint64_t packets = tokens * af_gpu_packet(in) * 16;
     make(b, &b->normed, tokens * in * sizeof(float), "activations", status, error);
-    make(b, &b->acts, tokens * in, "activations", status, error);
-    make(b, &b->act_scales, tokens * (in / 32 + 1) * 16, "activations", status, error);
+    make(b, &b->packets, packets, "activations", status, error);
+    make(b, &b->attended_packets, packets, "activations", status, error);
+    make(b, &b->hidden_packets, packets, "activations", status, error);
     make(b, &b->raw, raw_bytes, "activations", status, error);
     make(b, &b->logits, logits, "logits", status, error);
+    make(b, &b->bests, (uint64_t)b->options.max_rows * AF_GPU_ARGMAX_PARTS * 8, "choices", status, error);
     make(b, &b->choices, (uint64_t)AF_GPU_IN_FLIGHT * b->options.max_rows * 4, "choices", status, error);
-    make(b, &b->batch, tokens * 16, "a batch", status, error);
-    make(b, &b->pages, (uint64_t)b->max_seqs * plan->group_count * b->table_pages * 4, "page tables", status, error);
-    make(b, &b->turns, tokens * b->turn_pairs * 8, "rotations", status, error);
-    make(b, &b->rows, (uint64_t)b->options.max_rows * 4, "rows", status, error);
+    make(b, &b->parts, parts_bytes(plan), "attention", status, error);
+    make(b, &b->batch_info, info_bytes(b), "a batch", status, error);
+    for (size_t i = 0; i < 2; i++) make(b, &b->unused[i], 256, "nothing", status, error);
 }
 
 static void *table(size_t count, size_t size, int *status, af_error *error) {
@@ -151,11 +175,9 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     b->table_pages = larger(b->table_pages, 1) > context_pages ? context_pages : larger(b->table_pages, 1);
     if (b->max_seqs > 256) b->max_seqs = 256;
     b->values = table(plan->value_count, sizeof *b->values, status, error);
-    b->value_offsets = table(plan->value_count, sizeof *b->value_offsets, status, error);
     b->k_caches = table(plan->cache_count, sizeof *b->k_caches, status, error);
     b->v_caches = table(plan->cache_count, sizeof *b->v_caches, status, error);
     b->host_batch = table(b->options.max_tokens, 16, status, error);
-    b->host_pages = table((size_t)b->max_seqs * plan->group_count * b->table_pages, 4, status, error);
     b->host_rows = table(b->options.max_rows, 4, status, error);
     b->result_ids = table(b->options.max_rows, sizeof *b->result_ids, status, error);
     b->result_rows = table(b->options.max_rows, sizeof *b->result_rows, status, error);
@@ -175,18 +197,21 @@ static void open_results(af_gpu_backend *b, int *status, af_error *error) {
 
 static void release_buffers(af_gpu_backend *b) {
     af_gpu *gpu = b->gpu;
-    WGPUBuffer *const single[] = {&b->small,   &b->normed, &b->acts,  &b->act_scales, &b->raw, &b->logits,
-                                  &b->choices, &b->batch,  &b->pages, &b->turns,      &b->rows};
+    WGPUBuffer *const single[] = {&b->small,   &b->normed, &b->packets, &b->attended_packets, &b->hidden_packets,
+                                  &b->raw,     &b->logits, &b->bests,   &b->choices,          &b->parts,
+                                  &b->batch_info, &b->unused[0], &b->unused[1]};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
-        if (partner_of(b->plan, v) == AF_NO_VALUE) af_gpu_buffer_free(gpu, b->values[v]);
+        if (!b->values[v].shared) af_gpu_buffer_free(gpu, b->values[v].buffer);
     for (size_t i = 0; b->k_caches && b->v_caches && i < b->plan->cache_count; i++) {
         af_gpu_buffer_free(gpu, b->k_caches[i]);
         af_gpu_buffer_free(gpu, b->v_caches[i]);
     }
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) af_gpu_buffer_free(gpu, b->tickets[i].readback);
-    for (size_t i = 0; i < b->step_count; i++)
-        if (b->steps[i].bind) gpu->api->wgpuBindGroupRelease(b->steps[i].bind);
+    const af_gpu_steps *const lists[] = {&b->general, &b->decode};
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; i < lists[k]->count; i++)
+            if (lists[k]->p[i].bind) gpu->api->wgpuBindGroupRelease(lists[k]->p[i].bind);
 }
 
 static void gpu_close(af_backend *backend) {
@@ -199,8 +224,8 @@ static void gpu_close(af_backend *backend) {
     af_gpu_kernels_close(b->kernels);
     af_gpu_close(b->gpu);
     if (b->result_logits) af_os_pages_free(b->result_logits, b->result_bytes);
-    void *const tables[] = {b->steps,      b->values,    b->value_offsets, b->k_caches,   b->v_caches,   b->host_batch,
-                            b->host_pages, b->host_rows, b->host_turns,    b->result_ids, b->result_rows};
+    void *const tables[] = {b->general.p,  b->decode.p,  b->values,     b->k_caches,   b->v_caches,
+                            b->host_batch, b->host_rows, b->host_turns, b->result_ids, b->result_rows};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) free(b->tickets[i].choose);
     free(b);
@@ -227,6 +252,7 @@ static const af_backend_ops gpu_ops = {.name = "gpu",
                                        .describe = gpu_describe,
                                        .threads = gpu_threads,
                                        .kv_bytes = gpu_kv_bytes,
+                                       .decode = af_gpu_decode,
                                        .close = gpu_close};
 
 int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,

@@ -83,6 +83,13 @@ typedef struct af_gpu_step {
     bool per_row;        /* counts wanted rows, not tokens */
 } af_gpu_step;
 
+/* What a batch changes in the steps. */
+typedef struct af_gpu_shape {
+    uint32_t tokens, rows;
+    uint32_t stretch, stretches; /* of the context, in decode */
+    uint32_t first_choice;
+} af_gpu_shape;
+
 typedef struct af_gpu_steps {
     af_gpu_step *p;
     size_t count, capacity;
@@ -125,7 +132,7 @@ typedef struct af_gpu_backend {
     uint64_t kv_bytes;
 
     /* host side of a batch */
-    uint32_t *host_batch, *host_pages, *host_rows;
+    uint32_t *host_batch, *host_rows;
     float *host_turns;
     af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
     af_ticket last_ticket;
@@ -146,7 +153,16 @@ static inline uint32_t af_gpu_packet(uint32_t cols) {
 }
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);
+/* Appends the steps that decode rows of a matrix, chosen by the ids in `batch`, to `out` (ids, cols) f32. */
+int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error);
 int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
 int af_gpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
+void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
+                        const af_gpu_shape *shape);
+
+/* gpu_trace.c: the steps of a batch operation by operation, each one's values shown to the hook. */
+int af_gpu_run_hooked(af_gpu_backend *b, const af_gpu_shape *shape, af_error *error);
+int af_gpu_decode(af_backend *backend, const af_matrix *w, uint32_t row_begin, uint32_t row_count, float *out,
+                  af_error *error);
 
 #endif

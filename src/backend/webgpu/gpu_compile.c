@@ -336,12 +336,17 @@ static void compile_head(af_gpu_compiler *c, const af_op *op) {
 
 /* ---- The others ---- */
 
-static void embed_step(af_gpu_compiler *c, const char *name, const af_op_embed *e, const af_gpu_matrix *m,
-                       const af_gpu_segment *seg) {
+typedef struct embedding {
+    const char *name;
+    float scale;
+    WGPUBuffer batch_info, out;
+} embedding;
+
+static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matrix *m, const af_gpu_segment *seg) {
     const af_gpu_backend *b = c->b;
-    const af_gpu_binding chunk = af_gpu_whole(seg->chunk), info = af_gpu_whole(b->batch_info),
-                         choices = af_gpu_whole(b->choices), out = af_gpu_whole(b->values[e->out].buffer);
-    af_gpu_step *s = af_gpu_add_step(c, name, AF_GPU_GRID_HEADS);
+    const af_gpu_binding chunk = af_gpu_whole(seg->chunk), info = af_gpu_whole(e->batch_info),
+                         choices = af_gpu_whole(b->choices), out = af_gpu_whole(e->out);
+    af_gpu_step *s = af_gpu_add_step(c, e->name, AF_GPU_GRID_HEADS);
     if (af_gpu_is_quantized(m)) {
         uint32_t place[3];
         af_gpu_place(m, seg, place);
@@ -366,11 +371,21 @@ static void embed_step(af_gpu_compiler *c, const char *name, const af_op_embed *
     af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, info, choices, out}, 4);
 }
 
-static void compile_embed(af_gpu_compiler *c, const af_op *op) {
-    const af_matrix *table = &op->u.embed.table;
+static void embed_steps(af_gpu_compiler *c, const embedding *e, const af_matrix *table) {
     const af_gpu_matrix *m = af_gpu_upload(c, &table, 1);
-    for (size_t i = 0; c->status == AF_OK && i < m->segment_count; i++)
-        embed_step(c, op->name, &op->u.embed, m, &m->segments[i]);
+    for (size_t i = 0; c->status == AF_OK && i < m->segment_count; i++) embed_step(c, e, m, &m->segments[i]);
+}
+
+static void compile_embed(af_gpu_compiler *c, const af_op *op) {
+    const embedding e = {.name = op->name, .scale = op->u.embed.scale, .batch_info = c->b->batch_info,
+                         .out = c->b->values[op->u.embed.out].buffer};
+    embed_steps(c, &e, &op->u.embed.table);
+}
+
+int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error) {
+    af_gpu_compiler c = {.b = b, .steps = &b->general, .status = AF_OK, .error = error};
+    embed_steps(&c, &(embedding){.name = w->name, .scale = 1.0f, .batch_info = batch, .out = out}, w);
+    return c.status;
 }
 
 static void compile_norm(af_gpu_compiler *c, const af_op *op) {
@@ -471,6 +486,6 @@ int af_gpu_compile(af_gpu_backend *b, af_error *error) {
             b->options.progress(b->options.progress_user, (double)(i + 1) / (double)plan->op_count);
     }
     c.steps = &b->decode;
-    af_gpu_compile_decode(&c);
+    af_gpu_compile_decode_list(&c);
     return c.status == AF_OK ? af_gpu_check(b->gpu, error) : c.status;
 }

@@ -45,6 +45,6 @@ void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uin
 void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary);
 uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope); /* pairs a token of the ropes before */
 
-void af_gpu_compile_decode(af_gpu_compiler *c);
+void af_gpu_compile_decode_list(af_gpu_compiler *c);
 
 #endif

@@ -281,7 +281,7 @@ static bool fold_head(decoder *d, size_t i) {
     return true;
 }
 
-void af_gpu_compile_decode(af_gpu_compiler *c) {
+void af_gpu_compile_decode_list(af_gpu_compiler *c) {
     decoder d = {.c = c};
     const af_plan *plan = c->b->plan;
     for (size_t i = 0; i < plan->op_count && c->status == AF_OK; i++) {

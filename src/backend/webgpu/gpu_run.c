@@ -6,11 +6,16 @@
 #include <string.h>
 
 #define CHOSEN UINT32_MAX /* shaders/batch.wgsl */
+#define STRETCH_BLOCK 64  /* positions that decode_attend.wgsl takes at a time */
 
 /* ---- The batch for the shaders ---- */
 
 static uint32_t choice_slot(const af_gpu_backend *b, af_ticket ticket) {
     return (uint32_t)(ticket % AF_GPU_IN_FLIGHT) * b->options.max_rows;
+}
+
+static void write_info(af_gpu_backend *b, uint32_t at, const void *from, size_t count) {
+    if (count) af_gpu_write(b->gpu, b->batch_info, (uint64_t)at * 4, from, count * 4);
 }
 
 static void write_tokens(af_gpu_backend *b, const af_batch *batch) {
@@ -21,23 +26,20 @@ static void write_tokens(af_gpu_backend *b, const af_batch *batch) {
         out[0] = chosen ? CHOSEN : (uint32_t)token->id;
         out[1] = chosen ? choice_slot(b, token->from) + token->from_row : 0;
         out[2] = token->position;
-        out[3] = token->seq * (uint32_t)b->plan->group_count * b->table_pages;
+        out[3] = b->pages_at + token->seq * (uint32_t)b->plan->group_count * b->table_pages;
     }
-    af_gpu_write(b->gpu, b->batch, 0, b->host_batch, 16 * (size_t)batch->token_count);
+    write_info(b, 0, b->host_batch, 4 * (size_t)batch->token_count);
 }
 
 /* Page tables reach up to each sequence's last position in this batch. */
 static void write_pages(af_gpu_backend *b, const af_batch *batch) {
-    const size_t groups = b->plan->group_count, stride = b->table_pages;
+    const uint32_t groups = (uint32_t)b->plan->group_count;
     for (uint32_t t = 0; t < batch->token_count; t++) {
         const af_batch_token *token = &batch->tokens[t];
         if (t + 1 < batch->token_count && batch->tokens[t + 1].seq == token->seq) continue;
-        const size_t count = token->position / AF_KV_PAGE + 1;
-        for (size_t g = 0; g < groups; g++) {
-            const size_t at = (token->seq * groups + g) * stride;
-            memcpy(b->host_pages + at, batch->seqs[token->seq].pages[g], count * sizeof *b->host_pages);
-            af_gpu_write(b->gpu, b->pages, at * 4, b->host_pages + at, count * 4);
-        }
+        for (uint32_t g = 0; g < groups; g++)
+            write_info(b, b->pages_at + (token->seq * groups + g) * b->table_pages, batch->seqs[token->seq].pages[g],
+                       token->position / AF_KV_PAGE + 1);
     }
 }
 
@@ -54,8 +56,7 @@ static void write_turns(af_gpu_backend *b, const af_batch *batch) {
             }
         }
     }
-    if (out > b->host_turns)
-        af_gpu_write(b->gpu, b->turns, 0, b->host_turns, (size_t)(out - b->host_turns) * sizeof *out);
+    write_info(b, b->turns_at, b->host_turns, (size_t)(out - b->host_turns));
 }
 
 static uint32_t write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *ticket) {
@@ -68,64 +69,107 @@ static uint32_t write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_tick
         ticket->choose[ticket->row_count++] = batch->tokens[t].choose;
         ticket->any_logits |= batch->tokens[t].choose == AF_CHOOSE_LOGITS;
     }
-    if (ticket->row_count) af_gpu_write(b->gpu, b->rows, 0, b->host_rows, 4 * (size_t)ticket->row_count);
+    write_info(b, b->rows_at, b->host_rows, ticket->row_count);
     return ticket->row_count;
+}
+
+/* The shape of a batch, from which grids follow. */
+static af_gpu_shape shape_of(const af_batch *batch, uint32_t rows, uint32_t first_choice) {
+    af_gpu_shape shape = {.tokens = batch->token_count, .rows = rows, .first_choice = first_choice};
+    uint32_t last = 0;
+    for (uint32_t t = 0; t < batch->token_count; t++)
+        if (batch->tokens[t].position > last) last = batch->tokens[t].position;
+    const uint32_t blocks = last / STRETCH_BLOCK + 1;
+    shape.stretch = (blocks + AF_GPU_STRETCHES - 1) / AF_GPU_STRETCHES * STRETCH_BLOCK;
+    shape.stretches = last / shape.stretch + 1;
+    return shape;
+}
+
+/* The decode list stores a token's key while others attend: no two tokens may be of one sequence. */
+static bool is_decode(const af_gpu_backend *b, const af_batch *batch) {
+    if (batch->token_count > AF_GPU_DECODE || b->decode.count == 0) return false;
+    for (uint32_t t = 1; t < batch->token_count; t++)
+        if (batch->tokens[t].seq == batch->tokens[t - 1].seq) return false;
+    return true;
 }
 
 /* ---- Encoding ---- */
 
+typedef struct grid {
+    uint32_t x, y, z;
+} grid;
+
 static void dispatch(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
-                     const af_gpu_pipeline *pipeline, const uint32_t *params, uint32_t x, uint32_t y) {
+                     const af_gpu_pipeline *pipeline, const uint32_t *params, grid g) {
     const af_gpu_api *api = b->gpu->api;
     api->wgpuComputePassEncoderSetPipeline(pass, pipeline->pipeline);
     api->wgpuComputePassEncoderSetBindGroup(pass, 0, s->bind, 0, NULL);
     if (s->param_count) api->wgpuComputePassEncoderSetImmediates(pass, 0, params, s->param_count * sizeof *params);
-    api->wgpuComputePassEncoderDispatchWorkgroups(pass, x, y, 1);
+    api->wgpuComputePassEncoderDispatchWorkgroups(pass, g.x, g.y, g.z);
 }
 
 /* Workgroups along x; what is over the limit of one dimension goes to y. */
-static void dispatch_wide(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
-                          const af_gpu_pipeline *pipeline, const uint32_t *params, uint32_t groups) {
+static grid wide(uint32_t groups) {
     const uint32_t most = 32768;
-    const uint32_t y = (groups + most - 1) / most;
-    dispatch(b, pass, s, pipeline, params, y > 1 ? most : groups, y);
+    return groups > most ? (grid){most, (groups + most - 1) / most, 1} : (grid){groups, 1, 1};
+}
+
+/* Index of the kernel for the most tokens at a time that `count` fills, or, `up`, the fewest that hold it. */
+static uint32_t portion_for(uint32_t count, bool up) {
+    uint32_t i = 0;
+    while (i + 1 < AF_GPU_PORTIONS && (up ? 1u << i < count : 2u << i <= count)) i++;
+    return i;
 }
 
 /* Portions of 8, 4, 2 and 1 tokens until all are done. */
 static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t *params,
                             uint32_t count, uint32_t rows_a_group) {
-    const uint32_t groups = (s->x + rows_a_group - 1) / rows_a_group;
+    const grid g = wide((s->x + rows_a_group - 1) / rows_a_group);
     for (uint32_t done = 0; done < count;) {
-        uint32_t i = AF_GPU_PORTIONS - 1;
-        while (i > 0 && (1u << i) > count - done) i--;
+        const uint32_t i = portion_for(count - done, false);
         params[s->portion_at] = done;
-        dispatch_wide(b, pass, s, s->pipelines[i], params, groups);
+        dispatch(b, pass, s, s->pipelines[i], params, g);
         done += 1u << i;
     }
 }
 
 #define TILE 64
-#define TILED_FROM 24 /* tokens from which the tiled kernel is the faster one */
+#define TILED_FROM 24   /* tokens from which the tiled kernel is the faster one */
+#define DECODE_OUTPUTS 16 /* rows a workgroup of decode_linear.wgsl makes */
 
-static void encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t tokens,
-                        uint32_t rows, uint32_t first_choice) {
-    const uint32_t count = s->per_row ? rows : tokens;
+static void set_shape(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t count, uint32_t *params) {
+    memcpy(params, s->params, sizeof s->params);
+    if (s->count_at >= 0) params[s->count_at] = count;
+    if (s->scaled_at >= 0) params[s->scaled_at] = s->scaled_plus + s->scaled_by * shape->tokens;
+    if (s->stretch_at >= 0) params[s->stretch_at] = shape->stretch;
+    if (s->stretches_at >= 0) params[s->stretches_at] = shape->stretches;
+    if (s->choice_at >= 0) params[s->choice_at] = shape->first_choice;
+}
+
+void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
+                        const af_gpu_shape *shape) {
+    const uint32_t count = s->per_row ? shape->rows : shape->tokens;
     if (count == 0) return;
     uint32_t params[AF_GPU_PARAMS];
-    memcpy(params, s->params, sizeof params);
-    if (s->count_at >= 0) params[s->count_at] = count;
-    if (s->scaled_at >= 0) params[s->scaled_at] = s->scaled_by * tokens;
-    if (s->choice_at >= 0) params[s->choice_at] = first_choice;
+    set_shape(s, shape, count, params);
     const uint32_t teams = 128 / (b->gpu->use_subgroups ? b->gpu->subgroup_size : 32);
+    const af_gpu_pipeline *p = s->pipelines[0];
     switch (s->grid) {
-    case AF_GPU_GRID_ROWS: dispatch(b, pass, s, s->pipelines[0], params, count, 1); return;
-    case AF_GPU_GRID_HEADS: dispatch(b, pass, s, s->pipelines[0], params, s->x, count); return;
+    case AF_GPU_GRID_ROWS: dispatch(b, pass, s, p, params, (grid){count, 1, 1}); return;
+    case AF_GPU_GRID_HEADS: dispatch(b, pass, s, p, params, (grid){s->x, count, 1}); return;
+    case AF_GPU_GRID_STRETCH: dispatch(b, pass, s, p, params, (grid){shape->stretches, s->x, count}); return;
     case AF_GPU_GRID_FLOAT: encode_portions(b, pass, s, params, count, teams); return;
+    case AF_GPU_GRID_DECODE:
+        p = s->pipelines[portion_for(count, true)];
+        dispatch(b, pass, s, p, params, wide((s->x + DECODE_OUTPUTS - 1) / DECODE_OUTPUTS));
+        return;
     case AF_GPU_GRID_LINEAR:
-        if (count < TILED_FROM)
+        if (count < TILED_FROM) {
             encode_portions(b, pass, s, params, count, 2 * teams);
-        else
-            dispatch(b, pass, s, s->pipelines[AF_GPU_PORTIONS], params, (s->x + TILE - 1) / TILE, (count + TILE - 1) / TILE);
+            return;
+        }
+        p = s->pipelines[AF_GPU_PORTIONS];
+        dispatch(b, pass, s, p, params, (grid){(s->x + TILE - 1) / TILE, (count + TILE - 1) / TILE, 1});
         return;
     }
 }
@@ -134,16 +178,17 @@ static uint64_t choices_bytes(uint32_t rows) {
     return ((uint64_t)rows * 4 + 15) / 16 * 16;
 }
 
-static WGPUCommandBuffer encode(af_gpu_backend *b, uint32_t tokens, const af_gpu_ticket *ticket, uint32_t first_choice) {
+static WGPUCommandBuffer encode(af_gpu_backend *b, const af_gpu_steps *steps, const af_gpu_shape *shape,
+                                const af_gpu_ticket *ticket) {
     const af_gpu_api *api = b->gpu->api;
     WGPUCommandEncoder encoder = api->wgpuDeviceCreateCommandEncoder(b->gpu->device, NULL);
     WGPUComputePassEncoder pass = api->wgpuCommandEncoderBeginComputePass(encoder, NULL);
-    for (size_t i = 0; i < b->step_count; i++)
-        encode_step(b, pass, &b->steps[i], tokens, ticket->row_count, first_choice);
+    const bool ran = af_backend_hooked(&b->options); /* by af_gpu_run_hooked */
+    for (size_t i = 0; i < steps->count && !ran; i++) af_gpu_encode_step(b, pass, &steps->p[i], shape);
     api->wgpuComputePassEncoderEnd(pass);
     api->wgpuComputePassEncoderRelease(pass);
     if (ticket->row_count)
-        api->wgpuCommandEncoderCopyBufferToBuffer(encoder, b->choices, first_choice * 4ull, ticket->readback, 0,
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder, b->choices, shape->first_choice * 4ull, ticket->readback, 0,
                                                   ticket->row_count * 4ull);
     if (ticket->any_logits)
         api->wgpuCommandEncoderCopyBufferToBuffer(encoder, b->logits, 0, ticket->readback,
@@ -174,9 +219,11 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af
     write_pages(b, batch);
     write_turns(b, batch);
     write_rows(b, batch, ticket);
+    const af_gpu_shape shape = shape_of(batch, ticket->row_count, choice_slot(b, id));
     int status = need_readback(b, ticket, error);
+    if (status == AF_OK && af_backend_hooked(&b->options)) status = af_gpu_run_hooked(b, &shape, error);
     if (status != AF_OK) return status;
-    WGPUCommandBuffer commands = encode(b, batch->token_count, ticket, choice_slot(b, id));
+    WGPUCommandBuffer commands = encode(b, is_decode(b, batch) ? &b->decode : &b->general, &shape, ticket);
     b->gpu->api->wgpuQueueSubmit(b->gpu->queue, 1, &commands);
     b->gpu->api->wgpuCommandBufferRelease(commands);
     status = af_gpu_check(b->gpu, error);
