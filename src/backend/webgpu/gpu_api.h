@@ -57,11 +57,15 @@
     REQUIRED(wgpuComputePassEncoderDispatchWorkgroups)                                                                 \
     REQUIRED(wgpuComputePassEncoderEnd)                                                                                \
     REQUIRED(wgpuComputePassEncoderRelease)                                                                            \
+    REQUIRED(wgpuDeviceCreateQuerySet)                                                                                 \
+    REQUIRED(wgpuQuerySetRelease)                                                                                      \
+    REQUIRED(wgpuCommandEncoderResolveQuerySet)                                                                        \
     REQUIRED(wgpuQueueSubmit)                                                                                          \
     REQUIRED(wgpuQueueWriteBuffer)                                                                                     \
     REQUIRED(wgpuQueueOnSubmittedWorkDone)                                                                             \
     REQUIRED(wgpuQueueRelease)                                                                                         \
     OPTIONAL(wgpuInstanceEnumerateAdapters)                                                                            \
+    OPTIONAL(wgpuQueueGetTimestampPeriod)                                                                              \
     OPTIONAL(wgpuDevicePoll)                                                                                           \
     OPTIONAL(wgpuDeviceCreateShaderModuleTrusted)                                                                      \
     OPTIONAL(wgpuSetLogCallback)                                                                                       \

@@ -1,5 +1,5 @@
 /* gpu_backend.c - opening and closing the WebGPU backend: its device, its buffers, its place in the table of backends. */
-#include "backend/webgpu/gpu_backend.h"
+#include "backend/webgpu/gpu_profile.h"
 
 #include "base/os.h"
 
@@ -218,6 +218,7 @@ static void gpu_close(af_backend *backend) {
     af_gpu_backend *b = (af_gpu_backend *)backend;
     if (b->gpu) {
         af_gpu_poll(b->gpu, true);
+        af_gpu_profile_close(b->profile);
         release_buffers(b);
     }
     af_gpu_weights_close(b->weights);

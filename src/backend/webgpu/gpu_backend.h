@@ -66,7 +66,8 @@ typedef enum af_gpu_grid {
 #define AF_GPU_PORTIONS 4 /* kernels for 1, 2, 4 and 8 tokens at a time */
 
 typedef struct af_gpu_step {
-    const char *name; /* of the plan's operation */
+    const char *name;   /* of the plan's operation */
+    const char *kernel; /* of the kernel table */
     af_gpu_grid grid;
     const af_gpu_pipeline *pipelines[AF_GPU_PORTIONS + 1]; /* one, or by portion and then the tiled one */
     WGPUBindGroup bind;
@@ -88,6 +89,7 @@ typedef struct af_gpu_shape {
     uint32_t tokens, rows;
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
+    bool decode; /* the decode list runs */
 } af_gpu_shape;
 
 typedef struct af_gpu_steps {
@@ -117,6 +119,7 @@ typedef struct af_gpu_backend {
     af_gpu_kernels *kernels;
     af_gpu_weights *weights;
     af_gpu_steps general, decode;
+    struct af_gpu_profile *profile; /* NULL: not asked for */
 
     WGPUBuffer small;
     uint64_t small_used, small_size;

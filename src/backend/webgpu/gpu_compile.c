@@ -1,5 +1,6 @@
 /* gpu_compile.c - the plan's operations to steps: one function an operation, and the small tensors they bring. */
 #include "backend/webgpu/gpu_compiler.h"
+#include "backend/webgpu/gpu_profile.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -42,7 +43,9 @@ const af_gpu_pipeline *af_gpu_pipeline_of(af_gpu_compiler *c, const char *kernel
 }
 
 void af_gpu_bind_step(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_binding *bindings, size_t count) {
-    if (c->status == AF_OK) s->bind = af_gpu_bind(c->b->gpu, s->pipelines[0], bindings, count);
+    if (c->status != AF_OK) return;
+    s->bind = af_gpu_bind(c->b->gpu, s->pipelines[0], bindings, count);
+    s->kernel = s->pipelines[0]->kernel;
 }
 
 void af_gpu_set_params(af_gpu_step *s, const uint32_t *params, uint32_t count) {
@@ -487,5 +490,7 @@ int af_gpu_compile(af_gpu_backend *b, af_error *error) {
     }
     c.steps = &b->decode;
     af_gpu_compile_decode_list(&c);
-    return c.status == AF_OK ? af_gpu_check(b->gpu, error) : c.status;
+    if (c.status == AF_OK) c.status = af_gpu_check(b->gpu, error);
+    const size_t most = b->general.count > b->decode.count ? b->general.count : b->decode.count;
+    return c.status == AF_OK ? af_gpu_profile_open(b->gpu, most, &b->profile, error) : c.status;
 }

@@ -96,6 +96,7 @@ static WGPUShaderModule make_module(af_gpu *gpu, const af_gpu_kernel_row *row) {
 static void make_pipeline(af_gpu *gpu, entry *e) {
     WGPUPipelineLayoutDescriptor layout = WGPU_PIPELINE_LAYOUT_DESCRIPTOR_INIT;
     e->pipeline.binding_count = e->row->binding_count;
+    e->pipeline.kernel = e->row->name;
     e->pipeline.layout = make_layout(gpu, e->row);
     layout.bindGroupLayoutCount = 1;
     layout.bindGroupLayouts = &e->pipeline.layout;

@@ -22,6 +22,7 @@ typedef struct af_gpu_pipeline {
     WGPUComputePipeline pipeline;
     WGPUBindGroupLayout layout;
     uint32_t binding_count;
+    const char *kernel; /* its name in the table */
 } af_gpu_pipeline;
 
 typedef struct af_gpu_kernels af_gpu_kernels;

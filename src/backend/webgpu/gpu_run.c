@@ -1,5 +1,5 @@
 /* gpu_run.c - a batch through the compiled steps: one command buffer, one submit; results through a readback buffer. */
-#include "backend/webgpu/gpu_backend.h"
+#include "backend/webgpu/gpu_profile.h"
 
 #include <assert.h>
 #include <math.h>
@@ -178,15 +178,23 @@ static uint64_t choices_bytes(uint32_t rows) {
     return ((uint64_t)rows * 4 + 15) / 16 * 16;
 }
 
+static void encode_pass(const af_gpu_backend *b, WGPUCommandEncoder encoder, const af_gpu_steps *steps,
+                        const af_gpu_shape *shape) {
+    const af_gpu_api *api = b->gpu->api;
+    WGPUComputePassEncoder pass = api->wgpuCommandEncoderBeginComputePass(encoder, NULL);
+    for (size_t i = 0; i < steps->count; i++) af_gpu_encode_step(b, pass, &steps->p[i], shape);
+    api->wgpuComputePassEncoderEnd(pass);
+    api->wgpuComputePassEncoderRelease(pass);
+}
+
 static WGPUCommandBuffer encode(af_gpu_backend *b, const af_gpu_steps *steps, const af_gpu_shape *shape,
                                 const af_gpu_ticket *ticket) {
     const af_gpu_api *api = b->gpu->api;
     WGPUCommandEncoder encoder = api->wgpuDeviceCreateCommandEncoder(b->gpu->device, NULL);
-    WGPUComputePassEncoder pass = api->wgpuCommandEncoderBeginComputePass(encoder, NULL);
-    const bool ran = af_backend_hooked(&b->options); /* by af_gpu_run_hooked */
-    for (size_t i = 0; i < steps->count && !ran; i++) af_gpu_encode_step(b, pass, &steps->p[i], shape);
-    api->wgpuComputePassEncoderEnd(pass);
-    api->wgpuComputePassEncoderRelease(pass);
+    if (b->profile)
+        af_gpu_profile_encode(b->profile, b, encoder, steps, shape);
+    else if (!af_backend_hooked(&b->options)) /* those ran in af_gpu_run_hooked */
+        encode_pass(b, encoder, steps, shape);
     if (ticket->row_count)
         api->wgpuCommandEncoderCopyBufferToBuffer(encoder, b->choices, shape->first_choice * 4ull, ticket->readback, 0,
                                                   ticket->row_count * 4ull);
@@ -219,13 +227,16 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af
     write_pages(b, batch);
     write_turns(b, batch);
     write_rows(b, batch, ticket);
-    const af_gpu_shape shape = shape_of(batch, ticket->row_count, choice_slot(b, id));
+    af_gpu_shape shape = shape_of(batch, ticket->row_count, choice_slot(b, id));
+    shape.decode = is_decode(b, batch);
+    const af_gpu_steps *steps = shape.decode ? &b->decode : &b->general;
     int status = need_readback(b, ticket, error);
     if (status == AF_OK && af_backend_hooked(&b->options)) status = af_gpu_run_hooked(b, &shape, error);
     if (status != AF_OK) return status;
-    WGPUCommandBuffer commands = encode(b, is_decode(b, batch) ? &b->decode : &b->general, &shape, ticket);
+    WGPUCommandBuffer commands = encode(b, steps, &shape, ticket);
     b->gpu->api->wgpuQueueSubmit(b->gpu->queue, 1, &commands);
     b->gpu->api->wgpuCommandBufferRelease(commands);
+    if (b->profile) af_gpu_profile_collect(b->profile, steps, &shape);
     status = af_gpu_check(b->gpu, error);
     if (status != AF_OK) return status;
     ticket->ticket = b->last_ticket = id;
