@@ -185,14 +185,22 @@ static bool fold_linear(decoder *d, size_t i) {
 
 /* ---- Attention ---- */
 
-/* What decode_attend.wgsl's workgroup memory holds. */
+/* What decode_attend.wgsl's threads and workgroup memory hold. */
 static bool folds_attention(const decoder *d, size_t i) {
     const af_op *store = op_at(d, i), *attend = op_at(d, i + 1);
     if (!attend || attend->kind != AF_OP_ATTEND || attend->u.attend.cache != store->u.rope_store.cache) return false;
     const af_cache *c = &d->c->b->plan->caches[store->u.rope_store.cache];
     const uint32_t share = store->u.rope_store.heads / c->kv_heads;
-    return c->k_dim <= 256 && c->v_dim <= 256 && c->k_dim % 2 == 0 && c->v_dim % 2 == 0 && share <= 16 &&
-           share * c->k_dim <= 2048 && share * c->v_dim <= 2048;
+    return c->k_dim <= 256 && c->v_dim <= 256 && c->k_dim % 8 == 0 && c->v_dim % 8 == 0 && share <= 16 &&
+           share * c->k_dim <= 2048 && share * c->v_dim <= 4096;
+}
+
+/* Groups of threads that take values in turn: as many as there are threads for and `joined` has room. */
+static uint32_t value_groups(const af_cache *c, uint32_t share) {
+    const uint32_t threads = 256 / (c->v_dim / 2), room = 4096 / (share * c->v_dim);
+    uint32_t groups = threads < room ? threads : room;
+    while (groups & (groups - 1)) groups &= groups - 1;
+    return groups ? groups : 1;
 }
 
 static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
@@ -202,18 +210,20 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
     const af_cache *cache = &b->plan->caches[r->cache];
     const af_rope *rope = &b->plan->ropes[r->rope];
     af_gpu_step *s = af_gpu_add_step(c, attend->name, AF_GPU_GRID_STRETCH);
-    const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32}, {"STRETCHES", AF_GPU_STRETCHES}};
-    s->pipelines[0] = af_gpu_pipeline_of(c, "decode_attend", constants, 2);
+    const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32},
+                                         {"HEADS", r->heads},
+                                         {"KV_HEADS", cache->kv_heads},
+                                         {"K_DIM", cache->k_dim},
+                                         {"V_DIM", cache->v_dim},
+                                         {"STRETCHES", AF_GPU_STRETCHES},
+                                         {"GROUPS", value_groups(cache, r->heads / cache->kv_heads)}};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "decode_attend", constants, 7);
     s->x = cache->kv_heads;
-    s->scaled_at = 6;
+    s->scaled_at = 2;
     s->scaled_by = af_gpu_turns_before(b->plan, r->rope);
     s->scaled_plus = b->turns_at / 2;
-    s->stretch_at = 13;
-    const uint32_t params[] = {r->heads,
-                               cache->kv_heads,
-                               cache->k_dim,
-                               cache->v_dim,
-                               rope->rotated,
+    s->stretch_at = 9;
+    const uint32_t params[] = {rope->rotated,
                                rope->adjacent,
                                0,
                                cache->group * b->table_pages,
@@ -224,12 +234,13 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
                                b->values[r->v].stride,
                                0,
                                af_gpu_bits(attend->u.attend.scale),
+                               af_gpu_bits(attend->u.attend.softcap),
                                b->plan->groups[cache->group].window};
-    af_gpu_set_params(s, params, 16);
-    const float *const vectors[] = {r->q_norm.weight, r->k_norm.weight, &attend->u.attend.softcap};
-    const uint32_t lengths[] = {cache->k_dim, cache->k_dim, 1};
+    af_gpu_set_params(s, params, 13);
+    const float *const vectors[] = {r->q_norm.weight, r->k_norm.weight};
+    const uint32_t lengths[] = {cache->k_dim, cache->k_dim};
     const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
-                                       af_gpu_small(c, vectors, lengths, 3),
+                                       af_gpu_small(c, vectors, lengths, 2),
                                        af_gpu_whole(b->values[r->q].buffer),
                                        af_gpu_whole(b->values[r->v].buffer),
                                        af_gpu_whole(b->k_caches[r->cache]),

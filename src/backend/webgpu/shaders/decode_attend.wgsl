@@ -2,10 +2,12 @@
 // scores of a stretch of the context for all query heads that share a key head, in one dispatch.
 //
 // One workgroup of 256 threads for each (stretch, key head, token); a stretch is a whole number of 64 positions. The one
-// that holds the token's own position stores it and takes it from workgroup memory, for nobody else reads it this step.
-// Each leaves, for every query head, a maximum, a sum and unfinished values; decode_reduce.wgsl joins them.
+// that holds the token's own position stores its key and value first: nobody else reads them this step. Each leaves, for
+// every query head, a maximum, a sum and unfinished values; decode_reduce.wgsl joins them.
+//
+// Latency is what counts here, so loads are wide and do not wait for each other: a thread takes one key for a quarter of
+// the heads, sixteen bytes at a time; then two elements of the values of every GROUPS-th position for all heads.
 struct Params {
-    heads: u32, kv_heads: u32, k_dim: u32, v_dim: u32,
     rotated: u32, adjacent: u32, angles: u32,
     group: u32,     // offset of the cache group's page table in a sequence's
     norms: u32,     // bit 0: q is normed, bit 1: k
@@ -13,50 +15,56 @@ struct Params {
     q_stride: u32, k_first: u32, v_stride: u32,
     stretch: u32,   // positions of a workgroup
     scale: f32,
+    cap: f32,       // 0: none
     window: u32,    // 0: everything
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> batch_info: array<u32>;
-@group(0) @binding(1) var<storage, read> head_norms: array<f32>; // of q, then of k, then the score cap
+@group(0) @binding(1) var<storage, read> head_norms: array<f32>; // of q, then of k
 @group(0) @binding(2) var<storage, read> q: array<f32>;
 @group(0) @binding(3) var<storage, read> v: array<f32>;
-@group(0) @binding(4) var<storage, read_write> k_cache: array<u32>;
+@group(0) @binding(4) var<storage, read_write> k_cache: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read_write> v_cache: array<u32>;
-@group(0) @binding(6) var<storage, read_write> parts: array<f32>; // (token, head, stretch): max, sum, v_dim values
+@group(0) @binding(6) var<storage, read_write> parts: array<f32>; // (token, head, stretch): max, sum, V_DIM values
 
-const THREADS = 256u;
-const NEVER = -3.0e38;
+override HEADS: u32 = 4u;
+override KV_HEADS: u32 = 1u;
+override K_DIM: u32 = 64u;
+override V_DIM: u32 = 64u;
 override STRETCHES: u32 = 64u; // places in parts for one head
-var<workgroup> queries: array<f32, 2048>;  // (head of the group, k_dim)
-var<workgroup> new_k: array<f32, 256>;
-var<workgroup> new_v: array<f32, 256>;
-var<workgroup> scores: array<f32, 1024>;   // (head of the group, 64)
-var<workgroup> k_rows: array<u32, 64>;
-var<workgroup> v_rows: array<u32, 64>;
+override GROUPS: u32 = 8u;     // of threads that take positions in turn, each V_DIM / 2 wide
+const THREADS = 256u;
+const BLOCK = 64u;
+const NEVER = -3.0e38;
+var<workgroup> queries: array<vec4<f32>, 512>; // (head of the share, K_DIM / 4)
+var<workgroup> scores: array<f32, 1024>;       // (head of the share, BLOCK)
+var<workgroup> eighths: array<f32, 128>;       // (head of the share, 8): maxima, then sums, of eight scores
 var<workgroup> tops: array<f32, 16>;
 var<workgroup> sums: array<f32, 16>;
 var<workgroup> fades: array<f32, 16>;
-var<workgroup> scratch: array<f32, 256>;
+var<workgroup> joined: array<f32, 4096>;       // (group, head of the share, V_DIM); before that, scratch
+var<workgroup> new_row: array<f32, 256>;
+var<workgroup> k_rows: array<u32, 64>;
+var<workgroup> v_rows: array<u32, 64>;
 
-// RMS norm of `count` heads of k_dim at once: 256 threads, one head after another.
-fn factor_of(base: u32, is_key: bool, local: u32) -> f32 {
+fn head_factor(base: u32, local: u32) -> f32 {
     var squares = 0.0;
-    for (var i = local; i < p.k_dim; i += THREADS) {
+    for (var i = local; i < K_DIM; i += THREADS) {
         let x = q[base + i];
         squares += x * x;
     }
-    scratch[local] = squares;
+    joined[local] = squares;
     workgroupBarrier();
     for (var step = THREADS / 2u; step > 0u; step /= 2u) {
-        if (local < step) { scratch[local] += scratch[local + step]; }
+        if (local < step) { joined[local] += joined[local + step]; }
         workgroupBarrier();
     }
-    let total = scratch[0];
+    let total = joined[0];
     workgroupBarrier();
-    return inverseSqrt(total / f32(p.k_dim) + p.eps);
+    return inverseSqrt(total / f32(K_DIM) + p.eps);
 }
 
-// Element i of a head at `base` of q, normed and rotated.
+// Element i of the head at `base` of q, normed and rotated.
 fn turned(base: u32, i: u32, factor: f32, weights: u32, normed: bool, token: u32) -> f32 {
     var a = q[base + i] * factor;
     if (normed) { a *= head_norms[weights + i]; }
@@ -76,151 +84,206 @@ fn turned(base: u32, i: u32, factor: f32, weights: u32, normed: bool, token: u32
     return select(b * turn.y + a * turn.x, a * turn.x - b * turn.y, first);
 }
 
-fn load_queries(token: u32, kv_head: u32, share: u32, local: u32) {
+fn load_queries(token: u32, kv_head: u32, local: u32) {
+    let share = HEADS / KV_HEADS;
+    let first = token * p.q_stride + kv_head * share * K_DIM;
+    if ((p.norms & 1u) == 0u) {
+        for (var i = local; i < share * K_DIM; i += THREADS) {
+            queries[i / 4u][i % 4u] = turned(first + i / K_DIM * K_DIM, i % K_DIM, 1.0, 0u, false, token) * p.scale;
+        }
+        return;
+    }
     for (var h = 0u; h < share; h++) {
-        let base = token * p.q_stride + (kv_head * share + h) * p.k_dim;
-        var factor = 1.0;
-        if ((p.norms & 1u) == 1u) { factor = factor_of(base, false, local); }
-        for (var i = local; i < p.k_dim; i += THREADS) {
-            queries[h * p.k_dim + i] = turned(base, i, factor, 0u, (p.norms & 1u) == 1u, token) * p.scale;
+        let factor = head_factor(first + h * K_DIM, local);
+        for (var i = local; i < K_DIM; i += THREADS) {
+            queries[(h * K_DIM + i) / 4u][i % 4u] = turned(first + h * K_DIM, i, factor, 0u, true, token) * p.scale;
         }
     }
 }
 
-fn pack_word(a: f32, b: f32) -> u32 { return pack2x16float(vec2<f32>(a, b)); }
+fn pack_pair(i: u32) -> u32 { return pack2x16float(vec2<f32>(new_row[2u * i], new_row[2u * i + 1u])); }
 
-// The token's own key and value: to workgroup memory and, by this workgroup, to the cache.
+// The token's own key and value into the cache.
 fn store_new(t: Token, token: u32, kv_head: u32, local: u32) {
-    let base = token * p.q_stride + p.k_first + kv_head * p.k_dim;
-    var factor = 1.0;
-    if ((p.norms & 2u) == 2u) { factor = factor_of(base, true, local); }
-    for (var i = local; i < p.k_dim; i += THREADS) {
-        new_k[i] = turned(base, i, factor, p.k_dim, (p.norms & 2u) == 2u, token);
-    }
-    for (var i = local; i < p.v_dim; i += THREADS) { new_v[i] = v[token * p.v_stride + kv_head * p.v_dim + i]; }
-    workgroupBarrier();
     let page = batch_info[t.pages + p.group + t.position / PAGE];
     let slot = t.position % PAGE;
+    let base = token * p.q_stride + p.k_first + kv_head * K_DIM;
+    var factor = 1.0;
+    if ((p.norms & 2u) == 2u) { factor = head_factor(base, local); }
+    if (local < K_DIM) { new_row[local] = turned(base, local, factor, K_DIM, (p.norms & 2u) == 2u, token); }
+    workgroupBarrier();
     if (KV_F32 == 1u) {
-        let kr = cache_row(page, p.kv_heads, kv_head, slot, p.k_dim);
-        let vr = cache_row(page, p.kv_heads, kv_head, slot, p.v_dim);
-        for (var i = local; i < p.k_dim; i += THREADS) { k_cache[kr + i] = bitcast<u32>(new_k[i]); }
-        for (var i = local; i < p.v_dim; i += THREADS) { v_cache[vr + i] = bitcast<u32>(new_v[i]); }
-    } else {
-        let kr = cache_row(page, p.kv_heads, kv_head, slot, p.k_dim / 2u);
-        let vr = cache_row(page, p.kv_heads, kv_head, slot, p.v_dim / 2u);
-        for (var i = local; i < p.k_dim / 2u; i += THREADS) { k_cache[kr + i] = pack_word(new_k[2u * i], new_k[2u * i + 1u]); }
-        for (var i = local; i < p.v_dim / 2u; i += THREADS) { v_cache[vr + i] = pack_word(new_v[2u * i], new_v[2u * i + 1u]); }
-        // What the cache holds is what is attended to, now as later.
-        for (var i = local; i < p.k_dim; i += THREADS) { new_k[i] = rounded(new_k[i]); }
-        for (var i = local; i < p.v_dim; i += THREADS) { new_v[i] = rounded(new_v[i]); }
+        let row = cache_row(page, KV_HEADS, kv_head, slot, K_DIM / 4u);
+        if (local < K_DIM / 4u) {
+            let at = 4u * local;
+            k_cache[row + local] = bitcast<vec4<u32>>(vec4<f32>(new_row[at], new_row[at + 1u], new_row[at + 2u], new_row[at + 3u]));
+        }
+    } else if (local < K_DIM / 8u) {
+        let at = 4u * local;
+        let row = cache_row(page, KV_HEADS, kv_head, slot, K_DIM / 8u);
+        k_cache[row + local] = vec4<u32>(pack_pair(at), pack_pair(at + 1u), pack_pair(at + 2u), pack_pair(at + 3u));
     }
+    workgroupBarrier();
+    if (local < V_DIM) { new_row[local] = v[token * p.v_stride + kv_head * V_DIM + local]; }
+    workgroupBarrier();
+    if (KV_F32 == 1u) {
+        let row = cache_row(page, KV_HEADS, kv_head, slot, V_DIM);
+        if (local < V_DIM) { v_cache[row + local] = bitcast<u32>(new_row[local]); }
+    } else if (local < V_DIM / 2u) {
+        v_cache[cache_row(page, KV_HEADS, kv_head, slot, V_DIM / 2u) + local] = pack_pair(local);
+    }
+    storageBarrier();
+    workgroupBarrier();
 }
 
-fn rounded(x: f32) -> f32 { return unpack2x16float(pack2x16float(vec2<f32>(x, 0.0))).x; }
-
-fn score(head: u32, row: u32, is_new: bool) -> f32 {
-    var s = 0.0;
-    let at = head * p.k_dim;
-    if (is_new) {
-        for (var i = 0u; i < p.k_dim; i++) { s += queries[at + i] * new_k[i]; }
-    } else if (KV_F32 == 1u) {
-        for (var i = 0u; i < p.k_dim; i++) { s += queries[at + i] * bitcast<f32>(k_cache[row + i]); }
+// Scores of key `row` for heads quarter, quarter + 4, ... of the share.
+fn score(row: u32, quarter: u32, out: ptr<function, vec4<f32>>) {
+    let share = HEADS / KV_HEADS;
+    var s = vec4<f32>(0.0);
+    if (KV_F32 == 1u) {
+        for (var c = 0u; c < K_DIM / 4u; c++) {
+            let k = bitcast<vec4<f32>>(k_cache[row + c]);
+            for (var h = 0u; h < (share + 3u) / 4u; h++) {
+                s[h] += dot(queries[(quarter + 4u * h) * (K_DIM / 4u) + c], k);
+            }
+        }
     } else {
-        for (var i = 0u; i < p.k_dim / 2u; i++) {
-            let k = unpack2x16float(k_cache[row + i]);
-            s += queries[at + 2u * i] * k.x + queries[at + 2u * i + 1u] * k.y;
+        for (var c = 0u; c < K_DIM / 8u; c++) {
+            let w = k_cache[row + c];
+            let k0 = vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));
+            let k1 = vec4<f32>(unpack2x16float(w.z), unpack2x16float(w.w));
+            for (var h = 0u; h < (share + 3u) / 4u; h++) {
+                let at = (quarter + 4u * h) * (K_DIM / 4u) + 2u * c;
+                s[h] += dot(queries[at], k0) + dot(queries[at + 1u], k1);
+            }
         }
     }
-    let cap = head_norms[2u * p.k_dim];
-    if (cap > 0.0) { s = cap * tanh(clamp(s / cap, -15.0, 15.0)); }
+    *out = s;
+}
+
+fn capped(s: f32) -> f32 {
+    if (p.cap > 0.0) { return p.cap * tanh(clamp(s / p.cap, -15.0, 15.0)); }
     return s;
 }
 
-fn value_at(row: u32, i: u32) -> f32 {
-    if (KV_F32 == 1u) { return bitcast<f32>(v_cache[row + i]); }
-    let pair = unpack2x16float(v_cache[row + i / 2u]);
-    return select(pair.x, pair.y, (i & 1u) == 1u);
+fn load_rows(t: Token, kv_head: u32, start: u32, count: u32, local: u32) {
+    if (local >= BLOCK) { return; }
+    let j = start + min(local, count - 1u);
+    let page = batch_info[t.pages + p.group + j / PAGE];
+    k_rows[local] = cache_row(page, KV_HEADS, kv_head, j % PAGE, select(K_DIM / 8u, K_DIM / 4u, KV_F32 == 1u));
+    v_rows[local] = cache_row(page, KV_HEADS, kv_head, j % PAGE, select(V_DIM / 2u, V_DIM, KV_F32 == 1u));
+}
+
+fn score_block(count: u32, local: u32) {
+    let share = HEADS / KV_HEADS;
+    let j = local % BLOCK;
+    let quarter = local / BLOCK;
+    var s: vec4<f32>;
+    score(k_rows[j], quarter, &s);
+    for (var h = 0u; h < (share + 3u) / 4u; h++) {
+        if (quarter + 4u * h < share) {
+            scores[(quarter + 4u * h) * BLOCK + j] = select(NEVER, capped(s[h]), j < count);
+        }
+    }
+    workgroupBarrier();
+}
+
+// Turns scores into weights against the running maximum, and adds up their sum.
+fn fold_block(local: u32) {
+    let share = HEADS / KV_HEADS;
+    if (local < share * 8u) {
+        var top = scores[local * 8u];
+        for (var j = 1u; j < 8u; j++) { top = max(top, scores[local * 8u + j]); }
+        eighths[local] = top;
+    }
+    workgroupBarrier();
+    if (local < share) {
+        var top = tops[local];
+        for (var j = 0u; j < 8u; j++) { top = max(top, eighths[local * 8u + j]); }
+        fades[local] = exp(tops[local] - top);
+        tops[local] = top;
+    }
+    workgroupBarrier();
+    for (var i = local; i < share * BLOCK; i += THREADS) { scores[i] = exp(scores[i] - tops[i / BLOCK]); }
+    workgroupBarrier();
+    if (local < share * 8u) {
+        var sum = 0.0;
+        for (var j = 0u; j < 8u; j++) { sum += scores[local * 8u + j]; }
+        eighths[local] = sum;
+    }
+    workgroupBarrier();
+    if (local < share) {
+        var sum = sums[local] * fades[local];
+        for (var j = 0u; j < 8u; j++) { sum += eighths[local * 8u + j]; }
+        sums[local] = sum;
+    }
+}
+
+fn value_pair(row: u32, lane: u32) -> vec2<f32> {
+    if (KV_F32 == 1u) { return vec2<f32>(bitcast<f32>(v_cache[row + 2u * lane]), bitcast<f32>(v_cache[row + 2u * lane + 1u])); }
+    return unpack2x16float(v_cache[row + lane]);
 }
 
 @compute @workgroup_size(256)
 fn decode_attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let share = HEADS / KV_HEADS;
     let token = group.z;
     let kv_head = group.y;
-    let share = p.heads / p.kv_heads;
     let t = batch_token(token);
     let begin = select(0u, t.position + 1u - min(p.window, t.position + 1u), p.window > 0u);
     let first = group.x * p.stretch;
     let end = min(first + p.stretch, t.position + 1u);
+    let base = ((token * HEADS + kv_head * share) * STRETCHES + group.x) * (V_DIM + 2u);
+    let step = STRETCHES * (V_DIM + 2u); // to the next head's place
     if (end <= begin || first >= end) { // nothing seen here
-        for (var h = local; h < share; h += THREADS) {
-            let at = ((token * p.heads + kv_head * share + h) * STRETCHES + group.x) * (p.v_dim + 2u);
-            parts[at] = NEVER;
-            parts[at + 1u] = 0.0;
+        if (local < share) {
+            parts[base + local * step] = NEVER;
+            parts[base + local * step + 1u] = 0.0;
         }
         return;
     }
-    load_queries(token, kv_head, share, local);
+    load_queries(token, kv_head, local);
     if (end == t.position + 1u) { store_new(t, token, kv_head, local); }
     if (local < share) {
         tops[local] = NEVER;
         sums[local] = 0.0;
     }
-    workgroupBarrier();
-    var held: array<f32, 8>; // outputs local, local + 256, ... of (head, element)
-    let outputs = share * p.v_dim;
-    for (var start = max(first, begin); start < end; start += 64u) {
-        let count = min(64u, end - start);
-        if (local < count) {
-            let page = batch_info[t.pages + p.group + (start + local) / PAGE];
-            k_rows[local] = cache_row(page, p.kv_heads, kv_head, (start + local) % PAGE, select(p.k_dim / 2u, p.k_dim, KV_F32 == 1u));
-            v_rows[local] = cache_row(page, p.kv_heads, kv_head, (start + local) % PAGE, select(p.v_dim / 2u, p.v_dim, KV_F32 == 1u));
-        }
+    let lane = local % (V_DIM / 2u);
+    let part = local / (V_DIM / 2u);
+    var held: array<vec2<f32>, 16>;
+    for (var start = max(first, begin); start < end; start += BLOCK) {
+        let count = min(BLOCK, end - start);
+        load_rows(t, kv_head, start, count, local);
         workgroupBarrier();
-        for (var i = local; i < 64u * share; i += THREADS) {
-            let j = i % 64u;
-            var s = NEVER;
-            if (j < count) { s = score(i / 64u, k_rows[j], start + j == t.position); }
-            scores[i] = s;
-        }
+        score_block(count, local);
+        fold_block(local);
         workgroupBarrier();
-        if (local < share) {
-            var top = tops[local];
-            for (var j = 0u; j < count; j++) { top = max(top, scores[local * 64u + j]); }
-            fades[local] = exp(tops[local] - top);
-            tops[local] = top;
+        if (start > first) {
+            for (var h = 0u; h < share; h++) { held[h] *= fades[h]; }
         }
-        workgroupBarrier();
-        for (var i = local; i < 64u * share; i += THREADS) {
-            if (i % 64u < count) { scores[i] = exp(scores[i] - tops[i / 64u]); }
-        }
-        workgroupBarrier();
-        if (local < share) {
-            var sum = sums[local] * fades[local];
-            for (var j = 0u; j < count; j++) { sum += scores[local * 64u + j]; }
-            sums[local] = sum;
-        }
-        for (var o = 0u; o * THREADS + local < outputs; o++) {
-            let h = (o * THREADS + local) / p.v_dim;
-            let i = (o * THREADS + local) % p.v_dim;
-            var x = held[o] * fades[h];
-            for (var j = 0u; j < count; j++) {
-                var value = new_v[i];
-                if (start + j != t.position) { value = value_at(v_rows[j], i); }
-                x += scores[h * 64u + j] * value;
+        if (part < GROUPS) {
+            for (var j = part; j < BLOCK; j += GROUPS) { // rows past the count repeat the last, their weights are 0
+                let value = value_pair(v_rows[j], lane);
+                for (var h = 0u; h < share; h++) { held[h] += scores[h * BLOCK + j] * value; }
             }
-            held[o] = x;
         }
         workgroupBarrier();
     }
-    for (var o = 0u; o * THREADS + local < outputs; o++) {
-        let h = (o * THREADS + local) / p.v_dim;
-        let i = (o * THREADS + local) % p.v_dim;
-        parts[((token * p.heads + kv_head * share + h) * STRETCHES + group.x) * (p.v_dim + 2u) + 2u + i] = held[o];
+    if (part < GROUPS) {
+        for (var h = 0u; h < share; h++) {
+            let at = (part * share + h) * V_DIM + 2u * lane;
+            joined[at] = held[h].x;
+            joined[at + 1u] = held[h].y;
+        }
+    }
+    workgroupBarrier();
+    for (var i = local; i < share * V_DIM; i += THREADS) {
+        var x = 0.0;
+        for (var g = 0u; g < GROUPS; g++) { x += joined[g * share * V_DIM + i]; }
+        parts[base + i / V_DIM * step + 2u + i % V_DIM] = x;
     }
     if (local < share) {
-        let at = ((token * p.heads + kv_head * share + local) * STRETCHES + group.x) * (p.v_dim + 2u);
-        parts[at] = tops[local];
-        parts[at + 1u] = sums[local];
+        parts[base + local * step] = tops[local];
+        parts[base + local * step + 1u] = sums[local];
     }
 }
