@@ -73,7 +73,9 @@ static int open_bpe(const af_gguf *file, af_vocab *v, void **out, af_error *erro
     if (!state) return af_fail_memory(error, sizeof *state, "a vocabulary");
     state->ignore_merges = rule->ignore_merges;
     state->compose = rule->compose;
+    af_gguf_bool(file, "tokenizer.ggml.normalizer.nfc", &state->compose);
     int status = af_vocab_open(v, file, &defaults, spell, &map, error);
+    v->mask_takes_space = rule->mask_takes_space;
     v->add_space_prefix = false; /* some files have the key; the kind never puts a space */
     if (!status) status = af_merges_read(&state->pairs, v, half, &map, error);
     if (!status) status = af_pretok_open(rule, &state->pre, error);
