@@ -139,6 +139,8 @@ static const af_pretok_rule rules[] = {
     /* Others */
     {.names = "bloom poro-chat gpt3-finnish", .patterns = {BLOOM}},
     {.names = "viking", .patterns = {BLOOM, "\\p{N}"}},
+    /* The source cuts before each three digits that are followed by threes only, and so never between "½" and digits.
+     */
     {.names = "superbpe", .patterns = {"\\p{N}+", AF_PRETOK_THOUSANDS}},
 };
 
