@@ -9,8 +9,10 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
+# Configuring talks a lot: shown only if it fails, but for what it says on stderr (webgpu.cmake).
 all: setup
-	@cmake --preset release >build-release.log 2>&1 || { cat build-release.log; rm -f build-release.log; exit 1; }; rm -f build-release.log
+	@mkdir -p build/logs
+	@cmake --preset release >build/logs/configure-release.log || { cat build/logs/configure-release.log; exit 1; }
 	@cmake --build build/release -j $(JOBS) --target shimmy airframe
 
 setup:

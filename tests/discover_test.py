@@ -42,7 +42,8 @@ def write_shards(folder, stem, count):
         write_model(folder / f"{stem}-{i + 1:05}-of-{count:05}.gguf", split=(i, count))
 
 
-def write_ollama(models, name, digest=None, registry="registry.ollama.ai", namespace="library", tag="latest", blob=True, **model):
+def write_ollama(models, name, tag="latest", registry="registry.ollama.ai", namespace="library", digest=None, blob=True,
+                 **model):
     digest = digest or "%064x" % (abs(hash((name, tag))) + 1)
     if blob:
         write_model(models / f"blobs/sha256-{digest}", **model)
@@ -108,7 +109,8 @@ def test_places_are_looked_at_in_order(home):
     write_model(p / "given/in-list.gguf")
     base = write_model(p / "base.bin")
     env = {"SHIMMY_BASE_GGUF": str(base), "SHIMMY_MODEL_PATHS": str(p / "given")}
-    assert home.names(**env) == ["base.bin", "in-list", "own", "org/repo/hub", "llama3.2:1b", "studio", "old-studio", "last"]
+    assert home.names(**env) == ["base.bin", "in-list", "own", "org/repo/hub", "llama3.2:1b", "studio", "old-studio",
+                                 "last"]
 
 
 def test_list_prints_a_line_a_model(home):
@@ -300,10 +302,11 @@ def test_damaged_files_are_explained_once_and_hide_nothing(home):
 
 def test_loops_of_links_end(home):
     home.models("a/m.gguf", "b/n.gguf")
-    for folder in "ab":
-        for name in ("up", "other", "self"):
-            target = {"up": home.path, "other": home.path / "models" / ("b" if folder == "a" else "a"), "self": home.path / "models" / folder}[name]
-            (home.path / "models" / folder / name).symlink_to(target)
+    models = home.path / "models"
+    for folder, other in ("ab", "ba"):
+        (models / folder / "up").symlink_to(home.path)
+        (models / folder / "other").symlink_to(models / other)
+        (models / folder / "self").symlink_to(models / folder)
     (home.path / "models/me").symlink_to("me")
     assert sorted(home.names()) == ["m", "n"]
 

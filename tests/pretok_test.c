@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -61,6 +62,34 @@ static void marks_stay_with_letters_where_the_family_says_so(void **unused) {
 static void white_space_is_what_unicode_calls_so(void **unused) {
     cuts("gpt-2", "\xC2\xA0\xE3\x80\x80\xC2\x85 a", "\xC2\xA0\xE3\x80\x80\xC2\x85| a|");
     cuts("gpt-2", "\xE1\xA0\x8E\xE1\xA0\x8E!", "\xE1\xA0\x8E\xE1\xA0\x8E!|"); /* U+180E is a format character */
+}
+
+static void words_of_the_later_families_are_capitals_then_small_letters(void **unused) {
+    cuts("gpt-4o", "HelloWorld it's ABCdef", "Hello|World| it's| ABCdef|");
+    cuts("tekken", "it's 123/\n", "it|'s| |1|2|3|/\n|");
+    cuts("gpt-4o", "a/\n/b", "a|/\n/|b|");
+    cuts("kimi-k2",
+         "ab\xE4\xB8\xAD\xE6\x96\x87"
+         "cd \xE4\xB8\xAD 1234",
+         "ab|\xE4\xB8\xAD\xE6\x96\x87|cd| |\xE4\xB8\xAD| |123|4|");
+    cuts("deepseek-v3",
+         "(abc) \xE4\xB8\xAD"
+         "d",
+         "(abc|)| |\xE4\xB8\xAD|d|");
+}
+
+static void some_families_group_digits_from_the_right(void **unused) {
+    cuts("superbpe", "ab 1234567 cd", "ab |1|234|567| cd|");
+    cuts("superbpe", "123456", "123|456|");
+    cuts("afmoe", "x12345", "x|12|345|");
+    cuts("tiny_aya", "1234 56789a", "1|234| |567|89|a|"); /* a letter follows: from the left, by the second pattern */
+    cuts("tiny_aya", "12345.6", "12|345|.|6|");
+}
+
+static void some_families_keep_several_words_together(void **unused) {
+    cuts("exaone-moe", "one two  three 4", "one two| | three| |4|");
+    cuts("superbpe", "one two, three", "one two, three|");
+    cuts("bloom", "one two, three", "one| two|,| three|");
 }
 
 static void look_ahead_stops_at_the_piece_an_earlier_pattern_cut(void **unused) {
@@ -124,7 +153,155 @@ static void unknown_names_have_no_rule(void **unused) {
     assert_null(af_pretok_find(af_slice_text("")));
     assert_null(af_pretok_find(af_slice_text("gpt")));
     assert_ptr_equal(af_pretok_find(af_slice_text("default")), af_pretok_default());
-    assert_ptr_equal(af_pretok_find(af_slice_text("olmo")), af_pretok_find(af_slice_text("gpt-2")));
+    assert_ptr_equal(af_pretok_find(af_slice_text("jais")), af_pretok_find(af_slice_text("gpt-2")));
+}
+
+/* The names that llama.cpp's converter writes, for issue 5's list and beyond. */
+static void every_name_of_public_files_has_a_rule(void **unused) {
+    static const char *const names[] = {"a.x-4.0",
+                                        "afmoe",
+                                        "bailingmoe",
+                                        "bailingmoe2",
+                                        "bloom",
+                                        "chameleon",
+                                        "chatglm-bpe",
+                                        "codeshell",
+                                        "cohere2moe",
+                                        "command-r",
+                                        "dbrx",
+                                        "deepseek-coder",
+                                        "deepseek-llm",
+                                        "deepseek-r1-qwen",
+                                        "deepseek-v3",
+                                        "default",
+                                        "exaone",
+                                        "exaone-moe",
+                                        "exaone4",
+                                        "f2llmv2",
+                                        "falcon",
+                                        "falcon-h1",
+                                        "falcon3",
+                                        "gigachat",
+                                        "glm4",
+                                        "gpt-2",
+                                        "gpt-4o",
+                                        "gpt3-finnish",
+                                        "granite-docling",
+                                        "granite-embed-multi-97m",
+                                        "grok-2",
+                                        "hunyuan",
+                                        "hunyuan-dense",
+                                        "hy_v4",
+                                        "jais",
+                                        "jais-2",
+                                        "jina-de",
+                                        "jina-es",
+                                        "jina-v1-en",
+                                        "jina-v2-code",
+                                        "jina-v2-de",
+                                        "jina-v2-es",
+                                        "jina-v5-nano",
+                                        "joyai-llm",
+                                        "kanana2",
+                                        "kimi-k2",
+                                        "kormo",
+                                        "laguna",
+                                        "lfm2",
+                                        "llada-moe",
+                                        "llama-bpe",
+                                        "llama-v3",
+                                        "llama3",
+                                        "llama4",
+                                        "megrez",
+                                        "mellum",
+                                        "mellum2",
+                                        "midm-2.0",
+                                        "minerva-7b",
+                                        "minicpm5",
+                                        "minimax-m2",
+                                        "modern-bert",
+                                        "mpt",
+                                        "olmo",
+                                        "phi-2",
+                                        "pixtral",
+                                        "poro-chat",
+                                        "qwen2",
+                                        "qwen35",
+                                        "refact",
+                                        "roberta-bpe",
+                                        "seed-coder",
+                                        "smaug-bpe",
+                                        "smollm",
+                                        "solar-open",
+                                        "spark2_5",
+                                        "stablelm2",
+                                        "starcoder",
+                                        "superbpe",
+                                        "talkie",
+                                        "tekken",
+                                        "tiny_aya",
+                                        "trillion",
+                                        "ufakzeka",
+                                        "viking",
+                                        "youtu"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!af_pretok_find(af_slice_text(names[i]))) fail_msg("%s has no rule", names[i]);
+    }
+}
+
+static void no_name_stands_in_two_rules(void **unused) {
+    for (size_t index = 0; af_pretok_at(index); index++) {
+        const af_pretok_rule *rule = af_pretok_at(index);
+        for (const char *word = rule->names; *word; word += strspn(word, " ")) {
+            const size_t length = strcspn(word, " ");
+            assert_ptr_equal(af_pretok_find(af_slice_of(word, length)), rule);
+            word += length;
+        }
+    }
+}
+
+/* ---- Time ---- */
+
+/* Processor time to cut `n` bytes of repeated text. */
+static double seconds_to_cut(const char *rule, const char *unit, size_t n) {
+    af_buf text = {0}, pieces = {0};
+    while (text.len < n) af_buf_text(&text, unit);
+    const clock_t from = clock();
+    cut(rule, text.p, text.len, &pieces);
+    const double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
+    af_buf_clear(&text);
+    af_buf_clear(&pieces);
+    return seconds;
+}
+
+/* A pattern whose time grows with the square needs seconds where one that is linear needs milliseconds. */
+static void every_rule_takes_long_runs_in_linear_time(void **unused) {
+    static const char *const units[] = {"a",
+                                        "A",
+                                        " ",
+                                        "\n",
+                                        "\t",
+                                        "7",
+                                        "!",
+                                        "\xE4\xB8\xAD",
+                                        "\xCC\x81",
+                                        "e\xCC\x81",
+                                        " a",
+                                        "A b",
+                                        " \n",
+                                        "'s",
+                                        "\xE3\x80\x80",
+                                        "\xF0\x9F\x99\x82",
+                                        "1a",
+                                        "IMGIMGA"};
+    for (size_t index = 0; af_pretok_at(index); index++) {
+        char name[64] = {0};
+        memcpy(name, af_pretok_at(index)->names, strcspn(af_pretok_at(index)->names, " "));
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+            const double seconds = seconds_to_cut(name, units[i], 200000);
+            if (seconds > 0.5) fail_msg("%s needs %.2f s for 200 KB of \"%s\"", name, seconds, units[i]);
+        }
+    }
 }
 
 int main(void) {
@@ -133,10 +310,16 @@ int main(void) {
         cmocka_unit_test(digits_group_as_each_family_groups_them),
         cmocka_unit_test(marks_stay_with_letters_where_the_family_says_so),
         cmocka_unit_test(white_space_is_what_unicode_calls_so),
+        cmocka_unit_test(words_of_the_later_families_are_capitals_then_small_letters),
+        cmocka_unit_test(some_families_group_digits_from_the_right),
+        cmocka_unit_test(some_families_keep_several_words_together),
         cmocka_unit_test(look_ahead_stops_at_the_piece_an_earlier_pattern_cut),
         cmocka_unit_test(nothing_is_lost_whatever_the_text),
         cmocka_unit_test(a_nul_is_text),
         cmocka_unit_test(unknown_names_have_no_rule),
+        cmocka_unit_test(every_name_of_public_files_has_a_rule),
+        cmocka_unit_test(no_name_stands_in_two_rules),
+        cmocka_unit_test(every_rule_takes_long_runs_in_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

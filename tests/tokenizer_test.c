@@ -376,8 +376,8 @@ static void a_vocabulary_that_cannot_be_used_is_refused_by_key(void **unused) {
     static const written_token two[] = {{"a", AF_TOKEN_NORMAL, 0}, {"b", 9, 0}};
     vocab_writer w = {0};
     refused(&w, AF_EFORMAT, "tokenizer.ggml.model: absent");
-    write_string(&w, "tokenizer.ggml.model", "bert");
-    refused(&w, AF_EUNSUPPORTED, "tokenizer.ggml.model: \"bert\", this build reads \"llama\" and \"gpt2\"");
+    write_string(&w, "tokenizer.ggml.model", "rwkv");
+    refused(&w, AF_EUNSUPPORTED, "tokenizer.ggml.model: \"rwkv\", this build reads llama, gpt2, gemma4, bert and t5");
     write_string(&w, "tokenizer.ggml.model", "llama");
     refused(&w, AF_EFORMAT, "tokenizer.ggml.tokens: absent");
     write_string(&w, "tokenizer.ggml.model", "llama");
@@ -395,7 +395,7 @@ static void a_vocabulary_that_cannot_be_used_is_refused_by_key(void **unused) {
     write_string(&w, "tokenizer.ggml.model", "gpt2");
     write_string(&w, "tokenizer.ggml.pre", "gpt-2");
     write_strings(&w, "tokenizer.ggml.tokens", one, 1);
-    refused(&w, AF_EFORMAT, "tokenizer.ggml.merges: absent, the kind \"gpt2\" merges by them");
+    refused(&w, AF_EFORMAT, "tokenizer.ggml.merges: absent, the vocabulary merges by them");
     write_string(&w, "tokenizer.ggml.model", "llama");
     write_strings(&w, "tokenizer.ggml.tokens", one, 1);
     write_u32s(&w, "tokenizer.ggml.token_type", (const uint32_t[]){1, 1}, 2);

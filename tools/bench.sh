@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make bench: our speed on SmolLM2 (and Gemma 3, where the tests have fetched it). make bench-peer: beside llama.cpp.
+# make bench: our speed on SmolLM2 (and Gemma 3, where the tests have fetched it). make bench-peer: both models, beside
+# llama.cpp.
 #
 #   bench.sh [peer] [MODEL.gguf]...
 #
@@ -18,6 +19,7 @@ if [ "${1:-}" = peer ]; then
     shift
     [ -x "$shared/tools/peer/peer.sh" ] || { echo "bench.sh: no $shared/tools/peer/peer.sh to set llama.cpp up" >&2; exit 1; }
     peer=$("$shared/tools/peer/peer.sh" cpu)
+    [ $# -gt 0 ] || python3 tests/models.py --real build/models
 fi
 
 models=("$@")

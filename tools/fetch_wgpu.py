@@ -23,10 +23,12 @@ FILES = {"wgpu/resources/libwgpu_native-release.so": "libwgpu_native.so",
 def download(folder):
     """The wheel, for this build's platform whatever python runs here."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-               "--only-binary=:all:", f"--platform={PLATFORM}", "--dest", folder, f"wgpu=={VERSION}"]
+               "--timeout=20", "--retries=2", "--only-binary=:all:", f"--platform={PLATFORM}", "--dest", folder,
+               f"wgpu=={VERSION}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"fetch_wgpu.py: cannot download wgpu {VERSION}: {(done.stderr.strip().splitlines() or ['pip failed'])[-1]}")
+        why = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+        raise SystemExit(f"fetch_wgpu.py: cannot download wgpu {VERSION}: {why}")
     wheel, = pathlib.Path(folder).glob("*.whl")
     found = hashlib.sha256(wheel.read_bytes()).hexdigest()
     if found != SHA256:

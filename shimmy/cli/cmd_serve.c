@@ -54,6 +54,7 @@ int shimmy_cmd_serve(const shimmy_options *options, af_error *error) {
         shimmy_progress progress;
         shimmy_progress_start(&progress, name, &serve.engine);
         status = shimmy_serve(&serve, error);
+        shimmy_progress_done(&progress);
     }
     free(name);
     free(path);

@@ -15,5 +15,7 @@ int shimmy_cmd_render(const shimmy_options *options, af_error *error);
 int shimmy_cmd_logits(const shimmy_options *options, af_error *error);
 int shimmy_cmd_perplexity(const shimmy_options *options, af_error *error);
 int shimmy_cmd_bench(const shimmy_options *options, af_error *error);
+int shimmy_cmd_gpu_info(const shimmy_options *options, af_error *error);
+int shimmy_cmd_verify(const shimmy_options *options, af_error *error);
 
 #endif

@@ -24,7 +24,9 @@ enum {
     SHIMMY_RENDER = 1 << 7,
     SHIMMY_LOGITS = 1 << 8,
     SHIMMY_PERPLEXITY = 1 << 9,
-    SHIMMY_BENCH = 1 << 10
+    SHIMMY_BENCH = 1 << 10,
+    SHIMMY_GPU_INFO = 1 << 11,
+    SHIMMY_VERIFY = 1 << 12
 };
 
 #define SHIMMY_MAX_STOPS 16

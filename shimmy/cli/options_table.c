@@ -6,8 +6,11 @@
 /* Commands that open an engine, and all that name a model. */
 #define ENGINE (SHIMMY_SERVE | SHIMMY_GENERATE | SHIMMY_LOGITS | SHIMMY_PERPLEXITY | SHIMMY_BENCH)
 #define NAMES                                                                                                          \
-    (ENGINE | SHIMMY_LIST | SHIMMY_DISCOVER | SHIMMY_PROBE | SHIMMY_TOKENIZE | SHIMMY_DETOKENIZE | SHIMMY_RENDER)
-#define JSON (SHIMMY_GENERATE | SHIMMY_LIST | SHIMMY_DISCOVER | SHIMMY_PROBE | SHIMMY_PERPLEXITY | SHIMMY_BENCH)
+    (ENGINE | SHIMMY_VERIFY | SHIMMY_LIST | SHIMMY_DISCOVER | SHIMMY_PROBE | SHIMMY_TOKENIZE | SHIMMY_DETOKENIZE |     \
+     SHIMMY_RENDER)
+#define JSON                                                                                                           \
+    (SHIMMY_GENERATE | SHIMMY_LIST | SHIMMY_DISCOVER | SHIMMY_PROBE | SHIMMY_PERPLEXITY | SHIMMY_BENCH |               \
+     SHIMMY_VERIFY | SHIMMY_GPU_INFO)
 
 #define MAX_EXACT 9007199254740991.0 /* 2^53 - 1 */
 
@@ -100,11 +103,12 @@ const shimmy_option shimmy_option_table[] = {
     {"ctx", SHIMMY_NUMBER, "N", "SHIMMY_MAX_CTX", AT(ctx), 0, 16777216, NULL, ENGINE,
      "tokens one request may use, prompt and answer together; 0 (default): the model's native length, or what memory "
      "allows"},
-    {"device", SHIMMY_TEXT, "D", "SHIMMY_DEVICE", AT(device), 0, 0, NULL, ENGINE,
-     "auto (default), cpu, or a GPU's name where this build has one"},
-    {"threads", SHIMMY_NUMBER, "N", "SHIMMY_THREADS", AT(threads), 0, 1024, NULL, ENGINE,
+    {"device", SHIMMY_TEXT, "D", "SHIMMY_DEVICE", AT(device), 0, 0, NULL, ENGINE | SHIMMY_VERIFY,
+     "auto (default): the best GPU, or the CPU where there is none; cpu; gpu; gpu:N or part of a GPU's name, as `shimmy "
+     "gpu-info` lists them"},
+    {"threads", SHIMMY_NUMBER, "N", "SHIMMY_THREADS", AT(threads), 0, 1024, NULL, ENGINE | SHIMMY_VERIFY,
      "for the CPU's kernels; 0 (default): one a physical core"},
-    {"kv", SHIMMY_CHOICE, "TYPE", "SHIMMY_KV", AT(kv), 0, 0, "f16|f32", ENGINE,
+    {"kv", SHIMMY_CHOICE, "TYPE", "SHIMMY_KV", AT(kv), 0, 0, "f16|f32", ENGINE | SHIMMY_VERIFY,
      "numbers in the KV cache: f16 (default) or f32"},
     {"prefill-chunk", SHIMMY_NUMBER, "N", "SHIMMY_PREFILL_CHUNK", AT(prefill_chunk), 1, 65536, NULL, ENGINE,
      "prompt tokens run in one step (default 512); results do not depend on it"},

@@ -16,7 +16,8 @@ static uint32_t number_or(int64_t value, uint32_t fallback) {
 int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_engine_options *out, af_error *error) {
     af_engine_options e = af_engine_options_default();
     if (options->device) e.device = options->device;
-    if (!*e.device) return af_fail(error, SHIMMY_USAGE, "--device: found an empty name, allowed: auto or cpu");
+    if (!*e.device)
+        return af_fail(error, SHIMMY_USAGE, "--device: found an empty name, allowed: auto, cpu or a GPU's name");
     e.threads = number_or(options->threads, e.threads);
     e.ctx = number_or(options->ctx, e.ctx);
     e.parallel = number_or(options->parallel, parallel);
@@ -30,10 +31,16 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
 
 /* ---- Progress ---- */
 
+void shimmy_progress_done(shimmy_progress *progress) {
+    if (progress->shown >= 0) fputs("\r\033[K", stderr);
+    progress->shown = -1;
+}
+
 static void show_progress(void *user, double fraction) {
     shimmy_progress *p = user;
     const int percent = (int)(fraction * 100);
-    if (percent == p->shown || af_os_nanoseconds() - p->started < PROGRESS_AFTER) return;
+    if (percent >= 100) shimmy_progress_done(p);
+    if (percent >= 100 || percent == p->shown || af_os_nanoseconds() - p->started < PROGRESS_AFTER) return;
     p->shown = percent;
     fprintf(stderr, "\rshimmy: loading %s %3d%%", p->name, percent);
     fflush(stderr);
@@ -44,11 +51,6 @@ void shimmy_progress_start(shimmy_progress *progress, const char *name, af_engin
     if (!af_os_stderr_is_terminal()) return;
     engine->progress = show_progress;
     engine->progress_user = progress;
-}
-
-void shimmy_progress_done(shimmy_progress *progress) {
-    if (progress->shown >= 0) fputs("\r\033[K", stderr);
-    progress->shown = -1;
 }
 
 /* ---- Model and engine ---- */

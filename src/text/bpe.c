@@ -8,8 +8,8 @@
  */
 #include "text/bytemap.h"
 #include "text/kind.h"
+#include "text/merges.h"
 #include "text/nfc.h"
-#include "text/pairs.h"
 #include "text/pretok.h"
 
 #include "base/log.h"
@@ -17,8 +17,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#define MERGES "tokenizer.ggml.merges"
 
 typedef struct bpe {
     af_pretok *pre;
@@ -39,53 +37,8 @@ static size_t spell(const void *user, af_slice text, af_token_kind type, char *o
     return text.n;
 }
 
-/* Finds the three tokens of the line "left right". */
-static bool read_merge(const af_bytemap *map, const af_vocab *v, af_slice line, af_buf *bytes, af_pair *out) {
-    const char *space = line.n > 2 ? memchr(line.p + 1, ' ', line.n - 2) : NULL;
-    if (!space) return false;
-    const af_slice left = af_slice_of(line.p, (size_t)(space - line.p));
-    const af_slice right = af_slice_of(space + 1, line.n - left.n - 1);
-    size_t n, m;
-    bytes->len = 0;
-    if (!af_buf_reserve(bytes, line.n)) return false;
-    if (!af_bytemap_decode(map, left, bytes->p, &n) || !af_bytemap_decode(map, right, bytes->p + n, &m)) return false;
-    const int32_t first = af_vocab_find(v, af_slice_of(bytes->p, n));
-    const int32_t second = af_vocab_find(v, af_slice_of(bytes->p + n, m));
-    out->id = af_vocab_find(v, af_slice_of(bytes->p, n + m));
-    out->left = (uint32_t)first;
-    out->right = (uint32_t)second;
-    return first >= 0 && second >= 0 && out->id >= 0;
-}
-
-static int read_merges(bpe *state, const af_bytemap *map, const af_vocab *v, af_error *error) {
-    const af_gguf_array *merges = af_gguf_get_array(v->file, MERGES);
-    if (!merges || af_gguf_array_type(merges) != AF_GGUF_STRING) {
-        return af_fail(error, AF_EFORMAT, MERGES ": %s, the kind \"gpt2\" merges by them",
-                       af_gguf_has(v->file, MERGES) ? "not strings" : "absent");
-    }
-    const size_t count = af_gguf_array_count(merges);
-    if (count > UINT32_MAX / 2 || !af_pairs_open(&state->pairs, count)) {
-        return af_fail_memory(error, count * sizeof(af_pair), MERGES);
-    }
-    af_buf bytes = {0};
-    size_t skipped = 0;
-    for (size_t i = 0; i < count; i++) {
-        af_slice line = {0};
-        af_pair pair = {.rank = (uint32_t)i};
-        af_gguf_array_string(merges, i, &line);
-        if (read_merge(map, v, line, &bytes, &pair))
-            af_pairs_put(&state->pairs, pair);
-        else
-            skipped++;
-    }
-    const bool failed = bytes.failed;
-    af_buf_clear(&bytes);
-    if (failed) return af_fail_memory(error, 0, MERGES);
-    if (skipped) {
-        af_log(AF_LOG_WARNING, "%s: " MERGES ": %zu of %zu name no tokens and are skipped", af_gguf_path(v->file),
-               skipped, count);
-    }
-    return AF_OK;
+static bool half(const void *user, af_slice text, char *out, size_t *n) {
+    return af_bytemap_decode(user, text, out, n);
 }
 
 static const af_pretok_rule *choose_rule(const af_gguf *file) {
@@ -120,9 +73,11 @@ static int open_bpe(const af_gguf *file, af_vocab *v, void **out, af_error *erro
     if (!state) return af_fail_memory(error, sizeof *state, "a vocabulary");
     state->ignore_merges = rule->ignore_merges;
     state->compose = rule->compose;
+    af_gguf_bool(file, "tokenizer.ggml.normalizer.nfc", &state->compose);
     int status = af_vocab_open(v, file, &defaults, spell, &map, error);
+    v->mask_takes_space = rule->mask_takes_space;
     v->add_space_prefix = false; /* some files have the key; the kind never puts a space */
-    if (!status) status = read_merges(state, &map, v, error);
+    if (!status) status = af_merges_read(&state->pairs, v, half, &map, error);
     if (!status) status = af_pretok_open(rule, &state->pre, error);
     if (status)
         close_bpe(state);
@@ -132,17 +87,6 @@ static int open_bpe(const af_gguf *file, af_vocab *v, void **out, af_error *erro
 }
 
 /* ---- Encoding ---- */
-
-static bool pair(const void *user, const af_symbol *symbols, uint32_t left, uint32_t *rank, int32_t *id) {
-    const bpe *state = user;
-    const int32_t first = symbols[left].id, second = symbols[symbols[left].next].id;
-    if (first < 0 || second < 0) return false;
-    const af_pair *found = af_pairs_find(&state->pairs, (uint32_t)first, (uint32_t)second);
-    if (!found) return false;
-    *rank = found->rank;
-    *id = found->id;
-    return true;
-}
 
 static void link_bytes(const af_vocab *v, af_merger *m, af_slice piece) {
     for (size_t i = 0; i < piece.n; i++) {
@@ -156,7 +100,7 @@ static bool encode_piece(const bpe *state, const af_vocab *v, af_merger *m, af_s
     if (id >= 0) return af_ids_push(out, id);
     if (!af_merger_reserve(m, piece.n)) return false;
     link_bytes(v, m, piece);
-    if (!af_merge(m, piece.n, pair, state)) return false;
+    if (!af_merge(m, piece.n, af_merges_pair, &state->pairs)) return false;
     for (size_t at = 0; at < piece.n; at = m->symbols[at].next) {
         if (m->symbols[at].id >= 0) af_ids_push(out, m->symbols[at].id);
     }
@@ -211,4 +155,4 @@ static int encode(const void *user, const af_vocab *v, af_scratch *scratch, af_s
     return AF_OK;
 }
 
-const af_kind af_kind_bpe = {"gpt2", open_bpe, close_bpe, encode};
+const af_kind af_kind_bpe = {"gpt2", false, open_bpe, close_bpe, encode};

@@ -86,8 +86,7 @@ static size_t complete_pending(af_detok *d, af_slice bytes, af_buf *out) {
 bool af_detok_push(af_detok *d, int32_t id, af_buf *out) {
     af_slice bytes = af_tokenizer_piece(d->tok, id, false);
     if (!bytes.n) return !out->failed;
-    if (!d->started && af_tokenizer_adds_space(d->tok) && *bytes.p == ' ')
-        bytes = af_slice_of(bytes.p + 1, bytes.n - 1);
+    bytes = af_tokenizer_running(d->tok, bytes, !d->started);
     d->started = true;
     const size_t taken = complete_pending(d, bytes, out);
     bytes = af_slice_of(bytes.p + taken, bytes.n - taken);

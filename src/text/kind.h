@@ -10,11 +10,12 @@
 /* Memory that one call of the tokenizer works in, whatever the kind. */
 typedef struct af_scratch {
     af_merger merger;
-    af_buf text;
+    af_buf text, steps;
 } af_scratch;
 
 typedef struct af_kind {
     const char *name;
+    bool low_lines; /* "▁" in a text is a space */
     /* Fills *v and makes the kind's own tables. On failure *state is NULL; the caller closes *v. */
     int (*open)(const af_gguf *file, af_vocab *v, void **state, af_error *error);
     void (*close)(void *state);
@@ -23,7 +24,10 @@ typedef struct af_kind {
                   af_ids *out, af_error *error);
 } af_kind;
 
-extern const af_kind af_kind_spm; /* spm.c */
-extern const af_kind af_kind_bpe; /* bpe.c */
+extern const af_kind af_kind_spm;    /* spm.c */
+extern const af_kind af_kind_bpe;    /* bpe.c */
+extern const af_kind af_kind_gemma4; /* gemma4.c */
+extern const af_kind af_kind_wpm;    /* wpm.c */
+extern const af_kind af_kind_ugm;    /* ugm.c */
 
 #endif

@@ -5,10 +5,13 @@
  */
 #include "text/pretok.h"
 
+#include "base/utf8.h"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 /* Unicode's White_Space, as the inside of a class. */
 #define WHITE_SPACE                                                                                                    \
@@ -21,8 +24,12 @@
 struct af_pretok {
     const af_pretok_rule *rule;
     size_t count;
-    pcre2_code *codes[AF_PRETOK_PATTERNS];
+    pcre2_code *codes[AF_PRETOK_PATTERNS]; /* NULL for those run by hand */
 };
+
+static bool by_hand(const char *pattern) {
+    return strcmp(pattern, AF_PRETOK_THOUSANDS) == 0 || strcmp(pattern, AF_PRETOK_THOUSANDS_WORD) == 0;
+}
 
 /* Copies `pattern` with \s and \S spelled out. */
 static bool expand(const char *pattern, af_buf *out) {
@@ -71,6 +78,7 @@ int af_pretok_open(const af_pretok_rule *rule, af_pretok **out, af_error *error)
     if (!pre) return af_fail_memory(error, sizeof *pre, "a pre-tokenizer");
     pre->rule = rule;
     for (; pre->count < AF_PRETOK_PATTERNS && rule->patterns[pre->count]; pre->count++) {
+        if (by_hand(rule->patterns[pre->count])) continue;
         const int status = compile(rule->patterns[pre->count], &pre->codes[pre->count], error);
         if (status) {
             af_pretok_close(pre);
@@ -107,8 +115,64 @@ void af_pretok_finish(af_pretok_walk *walk) {
     *walk = (af_pretok_walk){0};
 }
 
+/* The character at `at`: its length, 0 at the end, and its category. */
+static size_t character(const char *text, size_t at, size_t end, utf8proc_category_t *category) {
+    uint32_t c;
+    const size_t n = at < end ? af_utf8_decode(text + at, end - at, &c) : 0;
+    if (n) *category = utf8proc_category((utf8proc_int32_t)c);
+    return n;
+}
+
+/* A letter, mark, number or connector. */
+static bool is_word(utf8proc_category_t category) {
+    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NO) || category == UTF8PROC_CATEGORY_PC;
+}
+
+/* Skips up to `most` digits from `at` on; returns how many. */
+static size_t skip_digits(const char *text, size_t *at, size_t end, size_t most) {
+    size_t count = 0;
+    for (; count < most; count++) {
+        utf8proc_category_t category;
+        const size_t n = character(text, *at, end, &category);
+        if (!n || category != UTF8PROC_CATEGORY_ND) break;
+        *at += n;
+    }
+    return count;
+}
+
+/* Finds the next digits from `at` on that are to be cut: how many come before the first three, or three; 0: none. */
+static size_t find_digits(const char *text, af_pretok_level *level, size_t *at, bool alone) {
+    utf8proc_category_t category;
+    for (size_t n; (n = character(text, *at, level->end, &category)); *at += n) {
+        if (category != UTF8PROC_CATEGORY_ND) continue;
+        level->digits_end = *at;
+        const size_t count = skip_digits(text, &level->digits_end, level->end, SIZE_MAX);
+        if (!alone || !character(text, level->digits_end, level->end, &category) || !is_word(category)) {
+            return (count - 1) % 3 + 1;
+        }
+        *at = level->digits_end;
+        n = 0;
+    }
+    return 0;
+}
+
+/* Looks for the level's next group of digits. */
+static void find_group(const char *text, af_pretok_level *level, bool alone) {
+    size_t at = level->at;
+    const size_t count = at < level->digits_end ? 3 : find_digits(text, level, &at, alone);
+    level->match_at = at;
+    skip_digits(text, &at, level->end, count);
+    level->match_end = at;
+    level->matched = true;
+}
+
 /* Looks for the level's next match; none is as one of no bytes at the end. */
 static int find(af_pretok_walk *walk, af_pretok_level *level, af_error *error) {
+    if (!walk->pre->codes[walk->depth]) {
+        const char *pattern = walk->pre->rule->patterns[walk->depth];
+        find_group(walk->text, level, strcmp(pattern, AF_PRETOK_THOUSANDS_WORD) == 0);
+        return AF_OK;
+    }
     const char *from = walk->text + level->at;
     const size_t n = level->end - level->at;
     const int rc = pcre2_match(walk->pre->codes[walk->depth], (PCRE2_SPTR)from, n, 0,

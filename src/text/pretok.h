@@ -12,11 +12,17 @@
 
 #define AF_PRETOK_PATTERNS 6
 
+/* Digits in threes, counted from the right, as 1|234|567; the second only where no letter follows. These two patterns
+ * are run by hand: a pattern looks to the end of all the digits for each three of them. */
+#define AF_PRETOK_THOUSANDS      "\\d{1,3}(?=(?:\\d{3})*(?!\\d))"
+#define AF_PRETOK_THOUSANDS_WORD "\\d{1,3}(?=(?:\\d{3})*\\b)"
+
 typedef struct af_pretok_rule {
     const char *names;                        /* values of tokenizer.ggml.pre, apart by spaces */
     const char *patterns[AF_PRETOK_PATTERNS]; /* NULL after the last */
     bool ignore_merges;                       /* a piece that is a token is that token, whatever the merges say */
     bool compose;                             /* the text is put in NFC first */
+    bool mask_takes_space;                    /* the mask token takes the white space before it */
     bool add_bos;                             /* where tokenizer.ggml.add_bos_token is absent */
 } af_pretok_rule;
 
@@ -37,6 +43,7 @@ typedef struct af_pretok_level {
     size_t at, end;             /* what is left of this level's piece */
     size_t match_at, match_end; /* a match found beyond the gap that begins at `at` */
     bool matched;
+    size_t digits_end; /* of the digits that are being cut in threes */
 } af_pretok_level;
 
 typedef struct af_pretok_walk {

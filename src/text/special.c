@@ -1,6 +1,8 @@
 /* special.c - see special.h. */
 #include "text/special.h"
 
+#include "text/lowline.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +43,8 @@ static void index_first_bytes(af_specials *s) {
     s->first[256] = at;
 }
 
-int af_specials_open(af_specials *s, const af_vocab *v, af_error *error) {
+int af_specials_open(af_specials *s, const af_vocab *v, bool low_lines, af_error *error) {
+    s->low_lines = low_lines;
     size_t most = 0;
     for (uint32_t id = 0; id < v->count; id++) most += af_vocab_whole(v, id);
     s->list = malloc((most + 1) * sizeof *s->list);
@@ -77,24 +80,47 @@ static bool from_template(const uint8_t *origin, size_t at, size_t n) {
     return true;
 }
 
+/* Tokens that have the same first `depth` bytes as the text at hand. */
+typedef struct range {
+    uint32_t low, high;
+} range;
+
+static range narrow(const af_specials *s, range r, size_t depth, unsigned byte) {
+    if (depth == 0) return (range){s->first[byte], s->first[byte + 1]};
+    const uint32_t low = lower_bound(s->list, r.low, r.high, depth, byte);
+    return (range){low, lower_bound(s->list, low, r.high, depth, byte + 1u)};
+}
+
+/* Narrows the range by the text's next byte, or by a space where "▁" stands there and a token has one. Returns the
+ * bytes of text that takes. */
+static size_t step(const af_specials *s, range *r, size_t depth, const char *p, size_t n) {
+    if (s->low_lines && af_lowline_at(p, n)) {
+        const range spaced = narrow(s, *r, depth, ' ');
+        if (spaced.low < spaced.high) {
+            *r = spaced;
+            return AF_LOWLINE_LENGTH;
+        }
+    }
+    *r = narrow(s, *r, depth, (unsigned char)*p);
+    return 1;
+}
+
 /* The longest token allowed at `at`. */
 static af_special_match match_at(const af_specials *s, const char *text, size_t n, size_t at, const uint8_t *origin,
                                  bool parse) {
     af_special_match best = {.at = at, .id = -1};
-    const unsigned char *p = (const unsigned char *)text + at;
-    uint32_t low = s->first[*p], high = s->first[*p + 1];
-    for (size_t depth = 1; low < high; depth++) {
-        const af_special *shortest = &s->list[low];
-        if (shortest->bytes.n == depth) {
-            if (shortest->user || (parse && from_template(origin, at, depth))) {
-                best.length = depth;
-                best.id = shortest->id;
-            }
-            low++;
+    range r = {0, s->count};
+    size_t end = at;
+    for (size_t depth = 0; end < n; depth++) {
+        end += step(s, &r, depth, text + end, n - end);
+        if (r.low == r.high) break;
+        const af_special *shortest = &s->list[r.low];
+        if (shortest->bytes.n > depth + 1) continue;
+        if (shortest->user || (parse && from_template(origin, at, end - at))) {
+            best.length = end - at;
+            best.id = shortest->id;
         }
-        if (depth >= n - at) break;
-        low = lower_bound(s->list, low, high, depth, p[depth]);
-        high = lower_bound(s->list, low, high, depth, p[depth] + 1u);
+        if (++r.low == r.high) break;
     }
     return best;
 }
@@ -103,7 +129,8 @@ af_special_match af_specials_find(const af_specials *s, const char *text, size_t
                                   bool parse) {
     for (size_t at = from; s->count && at < n; at++) {
         const unsigned char byte = (unsigned char)text[at];
-        if (s->first[byte] == s->first[byte + 1]) continue;
+        const bool low_line = s->low_lines && byte == (unsigned char)AF_LOWLINE[0];
+        if (s->first[byte] == s->first[byte + 1] && !low_line) continue;
         const af_special_match found = match_at(s, text, n, at, origin, parse);
         if (found.length) return found;
     }

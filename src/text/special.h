@@ -2,7 +2,8 @@
  *
  * The tokens lie sorted by their bytes, so that those with a common beginning are neighbours: a match narrows that
  * range byte by byte and remembers the longest token passed. The leftmost match wins, then the longest, as the models'
- * own tokenizers have it. A byte of text costs a table look-up unless a token begins with it.
+ * own tokenizers have it. A byte of text costs a table look-up unless a token begins with it. In vocabularies that
+ * write spaces as "▁", one in the text matches a token's space.
  */
 #ifndef AF_SPECIAL_H
 #define AF_SPECIAL_H
@@ -22,6 +23,7 @@ typedef struct af_specials {
     af_special *list;
     uint32_t count;
     uint32_t first[257]; /* tokens that begin with byte b: list[first[b]] .. list[first[b + 1] - 1] */
+    bool low_lines;      /* "▁" in a text is a space */
 } af_specials;
 
 typedef struct af_special_match {
@@ -29,7 +31,7 @@ typedef struct af_special_match {
     int32_t id;
 } af_special_match;
 
-int af_specials_open(af_specials *s, const af_vocab *v, af_error *error);
+int af_specials_open(af_specials *s, const af_vocab *v, bool low_lines, af_error *error);
 void af_specials_close(af_specials *s);
 /* The next match at or after `from`. parse: control and unknown tokens count too, in bytes whose origin (may be NULL)
  * is 0. */

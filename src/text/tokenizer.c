@@ -10,7 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const af_kind *const kinds[] = {&af_kind_spm, &af_kind_bpe};
+/* What a file calls its vocabulary's kind; the first line that fits counts. */
+static const struct {
+    const char *model, *pre; /* tokenizer.ggml.model and tokenizer.ggml.pre; NULL: any or none */
+    const af_kind *kind;
+} kinds[] = {
+    {"llama", NULL, &af_kind_spm},
+    {"gpt2", "gemma4", &af_kind_gemma4},
+    {"gpt2", "granite-embed-multi-311m", &af_kind_gemma4},
+    {"gpt2", "sarvam-moe", &af_kind_gemma4},
+    {"gpt2", NULL, &af_kind_bpe},
+    {"gemma4", NULL, &af_kind_gemma4},
+    {"bert", NULL, &af_kind_wpm},
+    {"t5", NULL, &af_kind_ugm},
+};
 
 struct af_tokenizer {
     const af_kind *kind;
@@ -23,18 +36,19 @@ struct af_tokenizer {
 /* ---- Opening ---- */
 
 static int find_kind(const af_gguf *file, const af_kind **out, af_error *error) {
-    af_slice name = {0};
+    af_slice name = {0}, pre = {0};
     if (!af_gguf_string(file, "tokenizer.ggml.model", &name)) {
         return af_fail(error, AF_EFORMAT, "tokenizer.ggml.model: absent");
     }
+    af_gguf_string(file, "tokenizer.ggml.pre", &pre);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!af_slice_is(name, kinds[i]->name)) continue;
-        *out = kinds[i];
+        if (!af_slice_is(name, kinds[i].model) || (kinds[i].pre && !af_slice_is(pre, kinds[i].pre))) continue;
+        *out = kinds[i].kind;
         return AF_OK;
     }
     const int shown = (int)(name.n < 64 ? name.n : 64);
-    return af_fail(error, AF_EUNSUPPORTED, "tokenizer.ggml.model: \"%.*s\", this build reads \"llama\" and \"gpt2\"",
-                   shown, name.p);
+    return af_fail(error, AF_EUNSUPPORTED,
+                   "tokenizer.ggml.model: \"%.*s\", this build reads llama, gpt2, gemma4, bert and t5", shown, name.p);
 }
 
 /* Phi-3's tokenizer strips to the right of its tokens, which no key says: the name must do. */
@@ -57,7 +71,7 @@ int af_tokenizer_open(const af_gguf *file, af_tokenizer **out, af_error *error) 
     tok->kind = kind;
     tok->swallows = is_phi3(file);
     status = kind->open(file, &tok->vocab, &tok->state, error);
-    if (!status) status = af_specials_open(&tok->specials, &tok->vocab, error);
+    if (!status) status = af_specials_open(&tok->specials, &tok->vocab, kind->low_lines, error);
     if (status) {
         af_tokenizer_close(tok);
         return af_fail_within(error, status, "%s", af_gguf_path(file));
@@ -87,13 +101,21 @@ static size_t swallow(const af_tokenizer *tok, int32_t id, const char *text, siz
     return at;
 }
 
+/* Where the text before a token found whole at `at` ends. */
+static size_t give_up_space(const af_tokenizer *tok, int32_t id, const char *text, size_t from, size_t at) {
+    if (!tok->vocab.mask_takes_space || id < 0 || id != tok->vocab.mask) return at;
+    while (at > from && isspace((unsigned char)text[at - 1])) at--;
+    return at;
+}
+
 static int encode_text(const af_tokenizer *tok, af_scratch *scratch, const char *text, size_t n, const uint8_t *origin,
                        bool parse, af_ids *out, af_error *error) {
     bool after_whole = true;
     for (size_t at = 0; at < n;) {
         const af_special_match found = af_specials_find(&tok->specials, text, n, at, origin, parse);
-        if (found.at > at) {
-            const af_slice between = af_slice_of(text + at, found.at - at);
+        const size_t end = give_up_space(tok, found.id, text, at, found.at);
+        if (end > at) {
+            const af_slice between = af_slice_of(text + at, end - at);
             const int status = tok->kind->encode(tok->state, &tok->vocab, scratch, between, after_whole, out, error);
             if (status) return status;
             after_whole = false;
@@ -119,6 +141,7 @@ int af_tokenizer_encode(const af_tokenizer *tok, const char *text, size_t n, con
     const int status = encode_text(tok, &scratch, text, n, origin, flags & AF_PARSE_SPECIAL, out, error);
     af_merger_clear(&scratch.merger);
     af_buf_clear(&scratch.text);
+    af_buf_clear(&scratch.steps);
     if (status) return status;
     if (add && v->add_eos && v->eos >= 0) af_ids_push(out, v->eos);
     return out->failed ? af_fail_memory(error, n, "a text's tokens") : AF_OK;
@@ -176,16 +199,26 @@ bool af_tokenizer_adds_space(const af_tokenizer *tok) {
 
 /* ---- Decoding ---- */
 
+static bool is_spaced_mark(af_slice bytes) {
+    return bytes.n == 2 && *bytes.p == ' ' && memchr(".,?!", bytes.p[1], 4);
+}
+
+af_slice af_tokenizer_running(const af_tokenizer *tok, af_slice bytes, bool begins) {
+    const af_vocab *v = &tok->vocab;
+    const bool prefixed = begins && v->add_space_prefix && bytes.n && *bytes.p == ' ';
+    const bool spare = prefixed || (v->clean_up_spaces && is_spaced_mark(bytes));
+    return af_slice_of(bytes.p + spare, bytes.n - spare);
+}
+
 int af_tokenizer_decode(const af_tokenizer *tok, const int32_t *ids, size_t count, af_buf *out, af_error *error) {
-    bool after_whole = true;
+    bool begins = true;
     for (size_t i = 0; i < count; i++) {
         if (!known(tok, ids[i])) {
             return af_fail(error, AF_EINVAL, "id %zu: %d, the vocabulary has %u tokens", i, ids[i], tok->vocab.count);
         }
-        af_slice bytes = af_vocab_bytes(&tok->vocab, (uint32_t)ids[i]);
-        const bool prefixed = after_whole && tok->vocab.add_space_prefix && bytes.n && *bytes.p == ' ';
-        af_buf_append(out, bytes.p + prefixed, bytes.n - prefixed);
-        after_whole = af_vocab_whole(&tok->vocab, (uint32_t)ids[i]);
+        const af_slice bytes = af_tokenizer_running(tok, af_vocab_bytes(&tok->vocab, (uint32_t)ids[i]), begins);
+        af_buf_append(out, bytes.p, bytes.n);
+        begins = af_vocab_whole(&tok->vocab, (uint32_t)ids[i]);
     }
     return out->failed ? af_fail_memory(error, out->len, "a text") : AF_OK;
 }

@@ -1,8 +1,10 @@
 /* tokenizer.h - text to token ids and back, for one vocabulary.
  *
  * A vocabulary's kind (tokenizer.ggml.model) picks the algorithm: spm.c (SentencePiece BPE with scores and byte
- * fallback), bpe.c (byte-level BPE after a pre-tokenizer's patterns, pretok.c). All are linear-ish in the text: merges
- * run on a heap over a linked list. NUL bytes and invalid UTF-8 pass through (as the vocabulary's bytes).
+ * fallback), bpe.c (byte-level BPE after a pre-tokenizer's patterns, pretok.c), gemma4.c (BPE over raw characters),
+ * wpm.c (WordPiece), ugm.c (unigram). All are linear-ish in the text: merges run on a heap over a linked list. NUL
+ * bytes and invalid UTF-8 pass through (as the vocabulary's bytes) where the vocabulary has bytes; wpm.c and ugm.c have
+ * none.
  *
  * Special tokens: user-defined ones are always found whole; control ones only with AF_PARSE_SPECIAL and only in bytes
  * whose origin is the template (origin NULL or 0 there).
@@ -16,12 +18,12 @@
 typedef struct af_tokenizer af_tokenizer;
 
 typedef enum af_token_kind { /* tokenizer.ggml.token_type */
-    AF_TOKEN_NORMAL = 1,
-    AF_TOKEN_UNKNOWN = 2,
-    AF_TOKEN_CONTROL = 3,
-    AF_TOKEN_USER = 4,
-    AF_TOKEN_UNUSED = 5,
-    AF_TOKEN_BYTE = 6
+                             AF_TOKEN_NORMAL = 1,
+                             AF_TOKEN_UNKNOWN = 2,
+                             AF_TOKEN_CONTROL = 3,
+                             AF_TOKEN_USER = 4,
+                             AF_TOKEN_UNUSED = 5,
+                             AF_TOKEN_BYTE = 6
 } af_token_kind;
 
 int af_tokenizer_open(const af_gguf *file, af_tokenizer **out, af_error *error);
@@ -40,13 +42,16 @@ af_slice af_tokenizer_piece(const af_tokenizer *tok, int32_t id, bool special);
 af_slice af_tokenizer_text(const af_tokenizer *tok, int32_t id);
 /* The token of these bytes of running text, those found whole first; -1 if none. */
 int32_t af_tokenizer_id(const af_tokenizer *tok, af_slice bytes);
-bool af_tokenizer_is_end(const af_tokenizer *tok, int32_t id);   /* eos, eot, eom and well-known end names */
-int32_t af_tokenizer_bos(const af_tokenizer *tok);               /* -1 if none */
+bool af_tokenizer_is_end(const af_tokenizer *tok, int32_t id); /* eos, eot, eom and well-known end names */
+int32_t af_tokenizer_bos(const af_tokenizer *tok);             /* -1 if none */
 int32_t af_tokenizer_eos(const af_tokenizer *tok);
 bool af_tokenizer_adds_bos(const af_tokenizer *tok);
 /* Whether a space goes before the text, and again after each token found whole. */
 bool af_tokenizer_adds_space(const af_tokenizer *tok);
 
+/* A token's bytes as they follow others: without the space that the vocabulary puts before a text, where one begins,
+ * and without the one before a mark such as "." where the vocabulary's words all have one. */
+af_slice af_tokenizer_running(const af_tokenizer *tok, af_slice bytes, bool begins);
 /* ids to bytes, as af_detokenize states. Where the vocabulary puts a space before the text, it is taken off again. */
 int af_tokenizer_decode(const af_tokenizer *tok, const int32_t *ids, size_t count, af_buf *out, af_error *error);
 

@@ -24,7 +24,7 @@ typedef size_t (*af_spell_fn)(const void *user, af_slice text, af_token_kind typ
 /* What a kind takes for granted where the file has no key; ids are -1 for none. */
 typedef struct af_vocab_defaults {
     int32_t bos, eos, unknown;
-    bool add_bos, add_space_prefix;
+    bool add_bos, add_eos, add_space_prefix;
 } af_vocab_defaults;
 
 typedef struct af_vocab {
@@ -39,8 +39,10 @@ typedef struct af_vocab {
     float *scores; /* NULL where the file has none */
     af_map *map;
     int32_t byte_id[256]; /* token of that single byte, -1 if none */
-    int32_t bos, eos, unknown;
+    int32_t bos, eos, unknown, mask;
     bool add_bos, add_eos, add_space_prefix;
+    bool mask_takes_space; /* the mask token, found whole, takes the white space before it */
+    bool clean_up_spaces;  /* decoded text has no space before . , ? and ! */
 } af_vocab;
 
 /* *v must be zero; the caller closes it also after a failure. */

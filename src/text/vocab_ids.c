@@ -15,6 +15,8 @@ typedef struct end_name {
 } end_name;
 
 static const end_name end_names[] = {
+    {"[e~[", false},
+    {"<|tool_response>", false},
     {"</s>", true},
     {"<eos>", true},
     {"[EOS]", true},
@@ -46,6 +48,15 @@ static const end_name end_names[] = {
     {"<|file_sep|>", true},
 };
 
+/* Names that say what is no end after all: where all of `with` end too, `name` stands inside a turn or a text. */
+static const struct exception {
+    const char *name, *with[2];
+} exceptions[] = {
+    {"<|end|>", {"<|return|>", "<|call|>"}}, /* gpt-oss ends messages with it */
+    {"<|end|>", {"<|flush|>", "<|calls|>"}}, /* so does Solar Open */
+    {"</s>", {"<|tool_response>", "<eos>"}}, /* HTML to Gemma 4 */
+};
+
 #define LONGEST_NAME 32
 
 static const end_name *find_end_name(af_slice text) {
@@ -56,24 +67,26 @@ static const end_name *find_end_name(af_slice text) {
     return NULL;
 }
 
-/* Harmony (gpt-oss) ends messages inside a turn with <|end|>; its turns end with <|return|> or <|call|>. */
-static void keep_harmony_messages(af_vocab *v, int32_t end, int32_t last, int32_t call) {
-    if (end >= 0 && last >= 0 && call >= 0) v->ends[end] = 0;
+/* The token that ends generation and has that name, -1 if none. */
+static int32_t find_end(const af_vocab *v, const char *name) {
+    for (uint32_t id = 0; id < v->count; id++) {
+        if (v->ends[id] && af_slice_is(af_vocab_text(v, id), name)) return (int32_t)id;
+    }
+    return -1;
 }
 
 static void mark_names(af_vocab *v) {
-    int32_t end = -1, last = -1, call = -1;
     for (uint32_t id = 0; id < v->count; id++) {
-        const af_slice text = af_vocab_text(v, id);
-        const end_name *name = find_end_name(text);
+        const end_name *name = find_end_name(af_vocab_text(v, id));
         if (!name || (name->ordinary && v->type[id] != AF_TOKEN_CONTROL)) continue;
         v->type[id] = AF_TOKEN_CONTROL;
         v->ends[id] = 1;
-        if (af_slice_is(text, "<|end|>")) end = (int32_t)id;
-        if (af_slice_is(text, "<|return|>")) last = (int32_t)id;
-        if (af_slice_is(text, "<|call|>")) call = (int32_t)id;
     }
-    keep_harmony_messages(v, end, last, call);
+    for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++) {
+        const struct exception *e = &exceptions[i];
+        const int32_t id = find_end(v, e->name);
+        if (id >= 0 && find_end(v, e->with[0]) >= 0 && find_end(v, e->with[1]) >= 0) v->ends[id] = 0;
+    }
 }
 
 static int check_id(const af_vocab *v, const char *key, int64_t id, af_error *error) {
@@ -86,7 +99,7 @@ static bool says_none(int64_t id) {
     return id == -1 || id == UINT32_MAX;
 }
 
-static int read_id(const af_vocab *v, const char *key, int32_t otherwise, int32_t *out, af_error *error) {
+int af_vocab_read_id(const af_vocab *v, const char *key, int32_t otherwise, int32_t *out, af_error *error) {
     const bool list = af_gguf_get_array(v->file, key);
     int64_t id = list || otherwise >= (int64_t)v->count ? -1 : otherwise;
     if (!af_gguf_i64(v->file, key, &id) && !list && af_gguf_has(v->file, key)) {
@@ -125,14 +138,34 @@ static int read_ends(af_vocab *v, af_error *error) {
     return AF_OK;
 }
 
+/* What stands around an infilling is found whole only where the caller parses specials, whatever type the file gives
+ * it: else a user's code could open one. */
+static int mark_infill(af_vocab *v, af_error *error) {
+    static const char *const keys[] = {
+        "tokenizer.ggml.prefix_token_id",  "tokenizer.ggml.suffix_token_id",  "tokenizer.ggml.middle_token_id",
+        "tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.fim_mid_token_id",
+        "tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int32_t id;
+        const int status = af_vocab_read_id(v, keys[i], -1, &id, error);
+        if (status) return status;
+        if (id >= 0) v->type[id] = AF_TOKEN_CONTROL;
+    }
+    return AF_OK;
+}
+
 int af_vocab_read_ids(af_vocab *v, const af_vocab_defaults *defaults, af_error *error) {
     v->add_bos = defaults->add_bos;
+    v->add_eos = defaults->add_eos;
     v->add_space_prefix = defaults->add_space_prefix;
     af_gguf_bool(v->file, "tokenizer.ggml.add_bos_token", &v->add_bos);
     af_gguf_bool(v->file, "tokenizer.ggml.add_eos_token", &v->add_eos);
     af_gguf_bool(v->file, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix);
-    int status = read_id(v, "tokenizer.ggml.bos_token_id", defaults->bos, &v->bos, error);
-    if (!status) status = read_id(v, "tokenizer.ggml.eos_token_id", defaults->eos, &v->eos, error);
-    if (!status) status = read_id(v, "tokenizer.ggml.unknown_token_id", defaults->unknown, &v->unknown, error);
+    int status = af_vocab_read_id(v, "tokenizer.ggml.bos_token_id", defaults->bos, &v->bos, error);
+    if (!status) status = af_vocab_read_id(v, "tokenizer.ggml.eos_token_id", defaults->eos, &v->eos, error);
+    if (!status) status = af_vocab_read_id(v, "tokenizer.ggml.unknown_token_id", defaults->unknown, &v->unknown, error);
+    if (!status) status = af_vocab_read_id(v, "tokenizer.ggml.mask_token_id", -1, &v->mask, error);
+    if (!status) status = mark_infill(v, error);
     return status ? status : read_ends(v, error);
 }
