@@ -88,6 +88,7 @@ typedef struct af_result {
 /* A backend is a struct that begins with this table. */
 typedef struct af_backend_ops {
     const char *name;
+    uint32_t in_flight; /* tickets that may be uncollected at once; 0 and 1: each is collected before the next */
     int (*submit)(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
     int (*collect)(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
     void (*describe)(const af_backend *backend, char *text, size_t size); /* "cpu (avx512-vnni, 2 threads)" */

@@ -2,6 +2,7 @@
  *
  *     job.c       one request: checked, copied; its text, events' content, and when it is over
  *     step.c      one step: which tokens run, and what becomes of the rows that come back
+ *     ahead.c     several greedy steps in flight, on a device that chooses tokens itself
  *     engine.c    the thread, the queue, open and close
  *     settings.c  defaults and sizes
  *
@@ -86,6 +87,8 @@ typedef struct af_step {
     uint32_t prompt_tokens; /* of token_count */
 } af_step;
 
+#define AF_AHEAD_MOST 8 /* steps in flight, at the most */
+
 struct af_engine {
     const af_plan *plan;
     const af_tokenizer *tokenizer;
@@ -126,8 +129,18 @@ void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id
 
 int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_step *out, af_error *error);
 void af_step_close(af_step *step);
-/* Runs one batch for the running jobs. A backend's error ends the jobs that were in it. */
+/* Runs one batch for the running jobs, or several in flight. A backend's error ends the jobs that were in it. */
 void af_step_run(af_engine *engine);
+/* Takes the token that was chosen after a job's last: text, events, perhaps its end. */
+void af_step_take(af_engine *engine, af_job *job, int32_t id);
+void af_step_fail(af_engine *engine, const af_error *error);
+void af_step_count(af_engine *engine, uint32_t prompt_tokens, uint32_t generated_tokens);
+
+/* True if the batch just built is one that af_step_ahead may run: greedy decodes alone, on a device that has several
+ * tickets in flight. */
+bool af_step_can_run_ahead(const af_engine *engine);
+/* Runs it and those after it, until a job ends or somebody waits; returns with nothing in flight. */
+void af_step_ahead(af_engine *engine);
 
 /* Checks the bounds of parallel, queue, prefill_chunk and ctx, and settles ctx. */
 int af_settle_options(const af_plan *plan, af_engine_options *options, bool *ctx_from_memory, af_error *error);

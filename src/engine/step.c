@@ -135,7 +135,7 @@ static void build_batch(af_engine *engine) {
 
 /* ---- What comes back ---- */
 
-static void take_choice(af_engine *engine, af_job *job, int32_t id) {
+void af_step_take(af_engine *engine, af_job *job, int32_t id) {
     af_error error;
     af_finish finish = AF_FINISH_NONE;
     if (af_job_push(job, id, &finish, &error) < 0) {
@@ -147,6 +147,13 @@ static void take_choice(af_engine *engine, af_job *job, int32_t id) {
     }
 }
 
+void af_step_count(af_engine *engine, uint32_t prompt_tokens, uint32_t generated_tokens) {
+    af_mutex_lock(engine->mutex);
+    engine->prompt_tokens += prompt_tokens;
+    engine->generated_tokens += generated_tokens;
+    af_mutex_unlock(engine->mutex);
+}
+
 /* A job that was cancelled meanwhile hears no more until its last event. */
 static void take_row(af_engine *engine, const af_step_row *row, int32_t id, const float *logits) {
     af_job *job = row->job;
@@ -155,7 +162,7 @@ static void take_row(af_engine *engine, const af_step_row *row, int32_t id, cons
         job->on_logits(job->user, row->position, logits, engine->plan->vocabulary);
     }
     if (!af_job_chooses_at(job, row->position)) return;
-    take_choice(engine, job, logits ? af_sampler_choose(job->sampler, logits) : id);
+    af_step_take(engine, job, logits ? af_sampler_choose(job->sampler, logits) : id);
 }
 
 /* A choice comes with a job's last row of the step, so that no row is left of a job that ends here. */
@@ -167,10 +174,7 @@ static void take_result(af_engine *engine, const af_result *result) {
     for (uint32_t i = 0; i < step->row_count; i++) {
         generated += af_job_chooses_at(step->rows[i].job, step->rows[i].position);
     }
-    af_mutex_lock(engine->mutex);
-    engine->prompt_tokens += step->prompt_tokens;
-    engine->generated_tokens += generated;
-    af_mutex_unlock(engine->mutex);
+    af_step_count(engine, step->prompt_tokens, generated);
     for (uint32_t i = 0; i < step->row_count; i++) {
         take_row(engine, &step->rows[i], result->ids[i], result->logits[i]);
     }
@@ -196,9 +200,9 @@ static void end_finished_prompts(af_engine *engine) {
     }
 }
 
-static void fail_batch(af_engine *engine, const af_error *error) {
+void af_step_fail(af_engine *engine, const af_error *error) {
     for (uint32_t i = 0; i < engine->step.job_count; i++) {
-        af_engine_end(engine, engine->step.jobs[i], NULL, 0, AF_FINISH_ERROR, error);
+        if (engine->step.jobs[i]) af_engine_end(engine, engine->step.jobs[i], NULL, 0, AF_FINISH_ERROR, error);
     }
 }
 
@@ -210,6 +214,10 @@ void af_step_run(af_engine *engine) {
     build_batch(engine);
     af_step *step = &engine->step;
     if (step->token_count == 0) return;
+    if (af_step_can_run_ahead(engine)) {
+        af_step_ahead(engine);
+        return;
+    }
     af_batch batch = {
         .tokens = step->tokens, .token_count = step->token_count, .seqs = step->seqs, .seq_count = step->job_count};
     af_backend *backend = engine->backend;
@@ -217,7 +225,7 @@ void af_step_run(af_engine *engine) {
     int rc = backend->ops->submit(backend, &batch, &ticket, &error);
     if (rc == 0) rc = backend->ops->collect(backend, ticket, &result, &error);
     if (rc < 0) {
-        fail_batch(engine, &error);
+        af_step_fail(engine, &error);
         return;
     }
     if (engine->trace_chunks) trace_chunks(step, af_os_nanoseconds() - start);

@@ -248,6 +248,7 @@ static uint64_t gpu_kv_bytes(const af_backend *backend) {
 }
 
 static const af_backend_ops gpu_ops = {.name = "gpu",
+                                       .in_flight = AF_GPU_IN_FLIGHT - 1, /* one more holds what is being collected */
                                        .submit = af_gpu_submit,
                                        .collect = af_gpu_collect,
                                        .describe = gpu_describe,
@@ -265,7 +266,7 @@ int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_opt
     b->options = *options;
     int status = af_gpu_open(device, &b->gpu, error);
     if (status == AF_OK) status = af_gpu_kernels_open(b->gpu, &b->kernels, error);
-    if (status == AF_OK) status = af_gpu_weights_open(b->gpu, options->exact, &b->weights, error);
+    if (status == AF_OK) status = af_gpu_weights_open(b->gpu, options->exact, options->threads, &b->weights, error);
     if (status == AF_OK) status = probe_subgroups(b, error);
     open_tables(b, &status, error);
     if (status == AF_OK) open_buffers(b, &status, error);

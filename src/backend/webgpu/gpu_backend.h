@@ -45,7 +45,9 @@ typedef struct af_gpu_matrix {
 } af_gpu_matrix;
 
 typedef struct af_gpu_weights af_gpu_weights;
-int af_gpu_weights_open(af_gpu *gpu, bool exact, af_gpu_weights **out, af_error *error);
+int af_gpu_weights_open(af_gpu *gpu, bool exact, uint32_t threads, af_gpu_weights **out, af_error *error);
+/* Frees what only uploading needs. */
+void af_gpu_weights_done(af_gpu_weights *weights);
 void af_gpu_weights_close(af_gpu_weights *weights);
 /* Uploads matrices of one format and width, stacked as one, unless they are there. */
 int af_gpu_weights_add(af_gpu_weights *weights, const af_matrix *const *parts, size_t count, const af_gpu_matrix **out,

@@ -1,16 +1,20 @@
 /* gpu_weights.c - uploads matrices into chunks no larger than one binding, cut by rows where they do not fit.
  *
- * Rows are packed on the host into a staging area of a few MiB and written; nothing of a whole tensor is ever held twice.
+ * Rows are packed by all threads, a few MiB at a time, and written; nothing of a whole tensor is ever held twice.
  */
 #include "backend/webgpu/gpu_backend.h"
 
 
 
+#include "base/os.h"
+#include "base/pool.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define CHUNK_BYTES (512ull << 20)  /* a chunk's size where the limit allows */
-#define STAGING_BYTES (8ull << 20)
+#define RUN_BYTES (2u << 20) /* of packed rows a thread holds */
+#define MOST_THREADS 32u
 
 typedef struct chunk {
     WGPUBuffer buffer;
@@ -29,19 +33,42 @@ struct af_gpu_weights {
     chunk *chunks;
     stored *matrices;
     uint64_t bytes;
+    af_pool *pool;
+    uint32_t threads;
+    unsigned char *staging; /* (threads, RUN_BYTES) */
 };
 
-int af_gpu_weights_open(af_gpu *gpu, bool exact, af_gpu_weights **out, af_error *error) {
+static uint32_t smaller(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+int af_gpu_weights_open(af_gpu *gpu, bool exact, uint32_t threads, af_gpu_weights **out, af_error *error) {
     af_gpu_weights *w = calloc(1, sizeof *w);
     if (!w) return af_fail_memory(error, sizeof *w, "GPU weights");
     w->gpu = gpu;
     w->exact = exact;
+    w->threads = smaller(threads ? threads : af_os_cores(), MOST_THREADS);
+    w->staging = malloc((size_t)w->threads * RUN_BYTES);
+    int status = w->staging ? AF_OK : af_fail_memory(error, (size_t)w->threads * RUN_BYTES, "GPU weights");
+    if (status == AF_OK) status = af_pool_open(w->threads, &w->pool, error);
+    if (status != AF_OK) {
+        af_gpu_weights_close(w);
+        return status;
+    }
     *out = w;
     return AF_OK;
 }
 
+void af_gpu_weights_done(af_gpu_weights *w) {
+    af_pool_close(w->pool);
+    free(w->staging);
+    w->pool = NULL;
+    w->staging = NULL;
+}
+
 void af_gpu_weights_close(af_gpu_weights *w) {
     if (!w) return;
+    af_gpu_weights_done(w);
     while (w->chunks) {
         chunk *c = w->chunks;
         w->chunks = c->next;
@@ -126,28 +153,53 @@ static const af_matrix *part_of(const af_matrix *const *parts, uint32_t *row, ui
     return *parts;
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
+/* A run of rows of one matrix, packed by one task into its own place. */
+typedef struct run {
+    const af_matrix *from;
+    const af_gpu_layout *layout;
+    uint32_t first, begin, rows; /* first: in the segment; begin: in the matrix */
+    unsigned char *packed;
+} run;
+
+static void pack_run(void *user, uint32_t task, uint32_t worker) {
+    (void)worker;
+    const run *r = (const run *)user + task;
+    if (r->from->format->type == r->layout->type)
+        af_gpu_pack(r->layout, r->from, r->begin, r->begin + r->rows, r->packed);
+    else
+        widen(r->from, r->begin, r->begin + r->rows, (float *)(void *)r->packed);
+}
+
+/* The runs of the next rows of a segment, one for each thread at the most. */
+static uint32_t next_runs(af_gpu_weights *w, const af_matrix *const *parts, const af_gpu_matrix *m,
+                          const af_gpu_segment *s, uint32_t *first, run *runs) {
+    uint32_t count = 0;
+    uint32_t portion = rows_that_fit(m->layout, s->rows, m->cols, RUN_BYTES);
+    if (portion == 0) portion = 1;
+    for (; count < w->threads && *first < s->rows; count++) {
+        uint32_t begin = s->row_begin + *first, left;
+        const af_matrix *from = part_of(parts, &begin, &left);
+        const uint32_t rows = smaller(smaller(s->rows - *first, portion), left);
+        const uint64_t bytes = af_gpu_streams_of(m->layout, rows, m->cols).bytes;
+        if (bytes > RUN_BYTES) return UINT32_MAX;
+        runs[count] = (run){from, m->layout, *first, begin, rows, w->staging + count * RUN_BYTES};
+        *first += rows;
+    }
+    return count;
 }
 
 static int upload(af_gpu_weights *w, const af_matrix *const *parts, const af_gpu_matrix *m, const af_gpu_segment *s,
                   af_error *error) {
-    uint32_t portion = rows_that_fit(m->layout, s->rows, m->cols, STAGING_BYTES);
-    if (portion == 0) portion = 1;
-    const uint64_t bytes = af_gpu_streams_of(m->layout, portion, m->cols).bytes;
-    unsigned char *packed = malloc(bytes);
-    if (!packed) return af_fail_memory(error, bytes, parts[0]->name);
-    for (uint32_t first = 0, rows; first < s->rows; first += rows) {
-        uint32_t begin = s->row_begin + first, left;
-        const af_matrix *from = part_of(parts, &begin, &left);
-        rows = smaller(smaller(s->rows - first, portion), left);
-        if (from->format->type == m->layout->type)
-            af_gpu_pack(m->layout, from, begin, begin + rows, packed);
-        else
-            widen(from, begin, begin + rows, (float *)(void *)packed);
-        write_portion(w, m, s, first, rows, packed);
+    run runs[MOST_THREADS];
+    for (uint32_t first = 0; first < s->rows;) {
+        const uint32_t count = next_runs(w, parts, m, s, &first, runs);
+        if (count == UINT32_MAX)
+            return af_fail(error, AF_EUNSUPPORTED, "tensor %s: a row of %u columns is longer than %u MB", parts[0]->name,
+                           m->cols, RUN_BYTES >> 20);
+        af_pool_run(w->pool, pack_run, runs, count);
+        for (uint32_t i = 0; i < count; i++) write_portion(w, m, s, runs[i].first, runs[i].rows, runs[i].packed);
+        af_gpu_poll(w->gpu, false);
     }
-    free(packed);
     return af_gpu_check(w->gpu, error);
 }
 

@@ -1,0 +1,129 @@
+/* ahead.c - greedy decoding with several steps in flight.
+ *
+ * A device that chooses the best token itself need not wait for the host between steps: a step's input is "what row r of
+ * the step before chose". So while the running jobs all decode greedily, steps are submitted ahead and collected in
+ * order, and the host's work (text, events, encoding the next step) hides behind the device's. The flight ends, with
+ * everything collected, as soon as a job ends, is cancelled, reaches its limit, or another waits to be admitted; what a
+ * job that ended was given beyond its end is dropped.
+ *
+ * Pages: a step in flight may still write to a page of a job that ended. Nobody else is given pages until the flight is
+ * over, and the device runs steps in order, so nothing is overwritten that is read later.
+ */
+#include "engine/engine_internal.h"
+
+#include <assert.h>
+
+typedef struct flight {
+    af_engine *engine;
+    af_ticket tickets[AF_AHEAD_MOST]; /* oldest first */
+    uint32_t in_flight;
+    bool over; /* nothing more is submitted */
+} flight;
+
+bool af_step_can_run_ahead(const af_engine *engine) {
+    const af_step *step = &engine->step;
+    if (engine->backend->ops->in_flight < 2 || step->prompt_tokens > 0) return false;
+    if (step->token_count != step->job_count || step->row_count != step->job_count) return false;
+    for (uint32_t i = 0; i < step->token_count; i++)
+        if (step->tokens[i].choose != AF_CHOOSE_GREEDY) return false;
+    return true;
+}
+
+/* Somebody is to be admitted or cancelled, or the engine closes. */
+static bool somebody_waits(af_engine *engine) {
+    const af_step *step = &engine->step;
+    for (uint32_t i = 0; i < step->job_count; i++)
+        if (step->jobs[i] && atomic_load(&step->jobs[i]->cancelled)) return true;
+    af_mutex_lock(engine->mutex);
+    const bool waits = engine->closing || (engine->live_count > engine->admitted_count &&
+                                           engine->running_count < engine->parallel);
+    af_mutex_unlock(engine->mutex);
+    return waits;
+}
+
+/* Whether every job wants the token that one more step would choose. */
+static bool all_want_more(const flight *f) {
+    const af_step *step = &f->engine->step;
+    for (uint32_t i = 0; i < step->job_count; i++)
+        if (step->jobs[i]->completion + f->in_flight >= step->jobs[i]->limit) return false;
+    return true;
+}
+
+/* The step after those in flight. The first is the batch as it was built. */
+static void next_batch(flight *f) {
+    af_step *step = &f->engine->step;
+    for (uint32_t i = 0; i < step->job_count; i++) {
+        af_job *job = step->jobs[i];
+        af_batch_token *token = &step->tokens[i];
+        token->position = job->done + f->in_flight;
+        token->id = f->in_flight ? -1 : job->last;
+        token->from = f->in_flight ? f->tickets[f->in_flight - 1] : 0;
+        token->from_row = i;
+        const bool reserved = af_kv_reserve(f->engine->kv, job->seq, token->position, token->position + 1);
+        assert(reserved); /* invariant 3 */
+        (void)reserved;
+        af_kv_view(job->seq, &step->seqs[i]);
+    }
+}
+
+static int submit(flight *f, af_error *error) {
+    af_step *step = &f->engine->step;
+    af_backend *backend = f->engine->backend;
+    next_batch(f);
+    const af_batch batch = {
+        .tokens = step->tokens, .token_count = step->token_count, .seqs = step->seqs, .seq_count = step->job_count};
+    const int rc = backend->ops->submit(backend, &batch, &f->tickets[f->in_flight], error);
+    if (rc == 0) f->in_flight++;
+    return rc;
+}
+
+static void take_choices(flight *f, const af_result *result) {
+    af_step *step = &f->engine->step;
+    uint32_t generated = 0;
+    for (uint32_t i = 0; i < step->job_count; i++) {
+        af_job *job = step->jobs[i];
+        if (!job || atomic_load(&job->cancelled)) continue;
+        job->done++;
+        generated++;
+        const uint32_t before = f->engine->running_count;
+        af_step_take(f->engine, job, result->ids[i]);
+        if (f->engine->running_count == before) continue;
+        step->jobs[i] = NULL; /* it ended, and is gone */
+        f->over = true;
+    }
+    af_step_count(f->engine, 0, generated);
+}
+
+static int take_oldest(flight *f, af_result *result, af_error *error) {
+    af_backend *backend = f->engine->backend;
+    const int rc = backend->ops->collect(backend, f->tickets[0], result, error);
+    f->in_flight--;
+    for (uint32_t i = 0; i < f->in_flight; i++) f->tickets[i] = f->tickets[i + 1];
+    return rc;
+}
+
+static int collect(flight *f, af_error *error) {
+    af_result result = {0};
+    const int rc = take_oldest(f, &result, error);
+    if (rc == 0) take_choices(f, &result);
+    return rc;
+}
+
+void af_step_ahead(af_engine *engine) {
+    flight f = {.engine = engine};
+    const uint32_t depth = engine->backend->ops->in_flight;
+    const uint32_t most = depth < AF_AHEAD_MOST ? depth : AF_AHEAD_MOST;
+    af_error error = {0};
+    int rc = submit(&f, &error);
+    while (rc == 0 && f.in_flight > 0) {
+        while (rc == 0 && !f.over && f.in_flight < most && all_want_more(&f) && !somebody_waits(engine))
+            rc = submit(&f, &error);
+        if (rc == 0) rc = collect(&f, &error);
+        if (f.in_flight == 0 && (f.over || !all_want_more(&f) || somebody_waits(engine))) break;
+        if (f.in_flight == 0 && rc == 0) rc = submit(&f, &error);
+    }
+    if (rc == 0) return;
+    af_error unheard;
+    while (f.in_flight > 0) take_oldest(&f, &(af_result){0}, &unheard);
+    af_step_fail(engine, &error);
+}
