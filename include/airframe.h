@@ -164,6 +164,34 @@ int af_model_render(const af_model *model, const af_template *custom, const char
  * if the vocabulary asks for one and the template did not write it. */
 int af_prompt_tokenize(const af_model *model, const af_prompt *prompt, int32_t **ids, size_t *count, af_error *error);
 
+/* ---- GPUs --------------------------------------------------------------------------------------------------- */
+
+#define AF_DEVICE_FEATURES 8
+
+typedef struct af_device_feature {
+    const char *name;    /* "subgroups" */
+    bool available;      /* and then used */
+    const char *without; /* what its absence costs */
+} af_device_feature;
+
+/* A GPU as its driver describes it. Texts that are pointers live as long as the process. */
+typedef struct af_device_info {
+    char name[128], driver[128];
+    const char *backend; /* "Vulkan" */
+    const char *type;    /* "discrete", "integrated", "other" or "software" */
+    bool preferred;      /* "auto" and "gpu" take this one */
+    uint64_t memory_bytes;                /* its own memory; 0: not known */
+    uint64_t memory_free;                 /* of it, now; 0: not known */
+    uint64_t buffer_bytes, binding_bytes; /* the largest buffer, and the largest part of one that a shader can read */
+    uint32_t workgroup_bytes, workgroup_threads, subgroup_min, subgroup_max;
+    af_device_feature features[AF_DEVICE_FEATURES];
+    size_t feature_count;
+} af_device_info;
+
+/* The GPUs, in the order that "gpu:N" numbers them; at most `room` are written, *count is how many there are. *library,
+ * when not NULL, names the WebGPU library. AF_EUNSUPPORTED where there is none: the error says why. */
+int af_device_list(af_device_info *out, size_t room, size_t *count, const char **library, af_error *error);
+
 /* ---- Engine ------------------------------------------------------------------------------------------------- */
 
 typedef struct af_engine af_engine;
@@ -171,7 +199,8 @@ typedef struct af_engine af_engine;
 typedef enum af_kv_type { AF_KV_F16, AF_KV_F32 } af_kv_type;
 
 typedef struct af_engine_options {
-    const char *device;     /* "auto" (default) or "cpu" */
+    const char *device;     /* "cpu", "gpu", "gpu:N", part of a GPU's name; "auto" (default): a GPU that is not mere
+                               software, else the CPU */
     uint32_t threads;       /* for CPU kernels; 0: the physical cores this process may use */
     uint32_t ctx;           /* tokens one request may use, prompt and answer; 0: native, or what memory allows */
     uint32_t parallel;      /* requests that run together; default 4 */
@@ -275,6 +304,43 @@ int af_submit(af_engine *engine, const af_request *request, uint64_t *id, af_err
 
 /* Ends a request within one step. Does nothing for one that is over. */
 void af_cancel(af_engine *engine, uint64_t id);
+
+/* ---- Verification ------------------------------------------------------------------------------------------- */
+
+/* A line of what af_verify compared. An error is the worst row's: differences over the RMS of what the operation adds
+ * to that row (without the residual it is added to). */
+typedef struct af_verify_row {
+    const char *mode;   /* "exact" or "fast": as af_engine_options.exact */
+    const char *what;   /* "decode"; an operation: "embed", "linear", ...; "choice" (the best token); "logits" */
+    const char *format; /* of the weights, "Q4_K"; "" where there are none */
+    uint64_t compared;  /* numbers */
+    double rms, rms_allowed;         /* RMS of the row's differences */
+    double largest, largest_allowed; /* the largest of them */
+    bool excess;                     /* one of the two is more than allowed */
+    const char *where;               /* the largest one's: "blk.3.ffn_down, 64 tokens" */
+} af_verify_row;
+
+typedef struct af_verify_options {
+    const char *device; /* as af_engine_options.device */
+    uint32_t threads;   /* for the CPU; 0: the physical cores this process may use */
+    af_kv_type kv;      /* default AF_KV_F16 */
+} af_verify_options;
+
+af_verify_options af_verify_options_default(void);
+
+typedef struct af_verify_result {
+    char device[192]; /* as it describes itself */
+    char passed[512]; /* why a mode was passed over, or "" */
+    uint32_t excesses;
+} af_verify_result;
+
+/* Compares a device with the file's exact answer: weights decoded to f32 and f32 arithmetic on the CPU. First whole
+ * matrices as the device's kernels read them; then every operation over batches of random tokens, each given the
+ * reference's values; then the logits of the device left to itself. A device other than the CPU is compared in exact
+ * mode too, and in fast mode has to be near the exact product or near that of activations rounded to eight bits.
+ * `on_row` receives the table. Returns 0 whether or not there is an excess. */
+int af_verify(const af_model *model, const af_verify_options *options, void (*on_row)(void *user, const af_verify_row *),
+              void *user, af_verify_result *result, af_error *error);
 
 #ifdef __cplusplus
 }

@@ -31,6 +31,11 @@ static const shimmy_command commands[] = {
     {"logits", SHIMMY_LOGITS, "MODEL", "Print rows of logits, a JSON line a position.", "", shimmy_cmd_logits},
     {"perplexity", SHIMMY_PERPLEXITY, "MODEL", "Measure how likely a model finds a sequence of tokens.", "",
      shimmy_cmd_perplexity},
+    {"verify", SHIMMY_VERIFY, "MODEL", "Compare a device's arithmetic with a file's exact answer.",
+     "Every weight format, every operation of the forward pass, then logits: a table\n"
+     "of what was compared, the errors and what is allowed. Exit 1 on any excess.\n",
+     shimmy_cmd_verify},
+    {"gpu-info", SHIMMY_GPU_INFO, "", "List the GPUs and what each can do for shimmy.", "", shimmy_cmd_gpu_info},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 

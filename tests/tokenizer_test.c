@@ -172,6 +172,231 @@ static void phi3_tokens_swallow_the_white_space_after_them(void **unused) {
     close_vocab(&o);
 }
 
+static void a_written_low_line_is_a_space_to_tokens_found_whole(void **unused) {
+    static const written_token more[] = {
+        {SPACE SPACE, AF_TOKEN_USER, 0}, {"x", AF_TOKEN_NORMAL, 0}, {SPACE, AF_TOKEN_NORMAL, 0}};
+    vocab_writer w = {0};
+    write_spm(&w, more, 3);
+    write_bool(&w, "tokenizer.ggml.add_space_prefix", false);
+    opened_vocab o = opened(&w);
+    ENCODES(o.tok, "  x", 0, "259 260");
+    ENCODES(o.tok, SPACE SPACE "x", 0, "259 260");
+    ENCODES(o.tok, " " SPACE SPACE "x", 0, "259 261 260");
+    ENCODES(o.tok, "x" SPACE, 0, "260 261");
+    close_vocab(&o);
+}
+
+/* ---- BPE over raw characters ---- */
+
+static opened_vocab gemma4(void) {
+    static const written_token more[] = {
+        {SPACE, AF_TOKEN_NORMAL, 0},      /* 259 */
+        {"a", AF_TOKEN_NORMAL, 0},        /* 260 */
+        {"b", AF_TOKEN_NORMAL, 0},        /* 261 */
+        {"ab", AF_TOKEN_NORMAL, 0},       /* 262 */
+        {"bb", AF_TOKEN_NORMAL, 0},       /* 263 */
+        {SPACE "ab", AF_TOKEN_NORMAL, 0}, /* 264 */
+        {"\xC3\xA9", AF_TOKEN_NORMAL, 0}, /* 265 */
+        {"\xC3\xA9"
+         "a",
+         AF_TOKEN_NORMAL, 0}, /* 266 */
+    };
+    static const char *const merges[] = {"b b", "a b", SPACE " ab", "\xC3\xA9 a"};
+    vocab_writer w = {0};
+    write_low_lines(&w, "gemma4", more, sizeof more / sizeof *more);
+    write_strings(&w, "tokenizer.ggml.merges", merges, 4);
+    write_u32(&w, "tokenizer.ggml.bos_token_id", 1);
+    return opened(&w);
+}
+
+static void the_merge_list_gives_the_order_whatever_the_scores(void **unused) {
+    opened_vocab o = gemma4();
+    ENCODES(o.tok, "abb", 0, "260 263");
+    ENCODES(o.tok, " ab", 0, "264");
+    ENCODES(o.tok, SPACE "ab", 0, "264");
+    ENCODES(o.tok,
+            "\xC3\xA9"
+            "ab",
+            0, "265 262");
+    ENCODES(o.tok, "\xC3\xA8\xFF", 0, "198 171 258");
+    ENCODES(o.tok, "a", AF_ADD_SPECIAL, "1 260");
+    comes_back(o.tok, " ab  \xF0\x9F\x99\x82\0\xE2", 11, 0);
+    close_vocab(&o);
+}
+
+static void some_files_call_that_kind_gpt2_with_a_name_of_their_own(void **unused) {
+    vocab_writer w = {0};
+    write_string(&w, "tokenizer.ggml.pre", "sarvam-moe");
+    static const written_token more[] = {{SPACE, AF_TOKEN_NORMAL, 0}};
+    write_low_lines(&w, "gpt2", more, 1);
+    write_strings(&w, "tokenizer.ggml.merges", NULL, 0);
+    opened_vocab o = opened(&w);
+    ENCODES(o.tok, " ", 0, "259");
+    close_vocab(&o);
+}
+
+/* ---- WordPiece ---- */
+
+static opened_vocab wordpiece(bool lowercase) {
+    static const written_token tokens[] = {
+        {"[PAD]", AF_TOKEN_CONTROL, 0},             /* 0 */
+        {"[UNK]", AF_TOKEN_UNKNOWN, 0},             /* 1 */
+        {"[CLS]", AF_TOKEN_CONTROL, 0},             /* 2 */
+        {"[SEP]", AF_TOKEN_CONTROL, 0},             /* 3 */
+        {SPACE "token", AF_TOKEN_NORMAL, 0},        /* 4 */
+        {"iz", AF_TOKEN_NORMAL, 0},                 /* 5 */
+        {"izer", AF_TOKEN_NORMAL, 0},               /* 6 */
+        {"s", AF_TOKEN_NORMAL, 0},                  /* 7 */
+        {SPACE ".", AF_TOKEN_NORMAL, 0},            /* 8 */
+        {SPACE "cafe", AF_TOKEN_NORMAL, 0},         /* 9 */
+        {SPACE "\xE4\xB8\xAD", AF_TOKEN_NORMAL, 0}, /* 10 */
+        {SPACE "a", AF_TOKEN_NORMAL, 0},            /* 11 */
+        {"a", AF_TOKEN_NORMAL, 0},                  /* 12 */
+        {SPACE "A", AF_TOKEN_NORMAL, 0},            /* 13 */
+    };
+    vocab_writer w = {0};
+    write_string(&w, "tokenizer.ggml.model", "bert");
+    write_tokens(&w, tokens, sizeof tokens / sizeof *tokens);
+    write_u32(&w, "tokenizer.ggml.cls_token_id", 2);
+    write_u32(&w, "tokenizer.ggml.seperator_token_id", 3);
+    write_u32(&w, "tokenizer.ggml.unknown_token_id", 1);
+    write_bool(&w, "tokenizer.ggml.add_eos_token", false);
+    if (!lowercase) write_bool(&w, "tokenizer.ggml.normalizer.lowercase", false);
+    return opened(&w);
+}
+
+static void words_take_the_longest_tokens_from_the_left(void **unused) {
+    opened_vocab o = wordpiece(true);
+    ENCODES(o.tok, "tokenizers", 0, "4 6 7");
+    ENCODES(o.tok, "Tokeniz.TOKENS", 0, "4 5 8 4 7");
+    ENCODES(o.tok, "tokenize token", 0, "1 4");
+    ENCODES(o.tok, "", 0, "");
+    close_vocab(&o);
+}
+
+static void cls_and_sep_go_around_the_text_whatever_the_file_says_of_eos(void **unused) {
+    opened_vocab o = wordpiece(true);
+    ENCODES(o.tok, "token", AF_ADD_SPECIAL, "2 4 3");
+    ENCODES(o.tok, "a[SEP]a", BOTH, "2 11 3 11 3");
+    close_vocab(&o);
+}
+
+static void accents_and_control_characters_go_and_han_stands_alone(void **unused) {
+    opened_vocab o = wordpiece(true);
+    ENCODES(o.tok, "CAF\xC3\x89 cafe\xCC\x81", 0, "9 9");
+    ENCODES(o.tok,
+            "ca\0f\x07"
+            "e\xFF",
+            0, "9");
+    ENCODES(o.tok,
+            "a\xE4\xB8\xAD"
+            "a",
+            0, "11 10 11");
+    ENCODES(o.tok,
+            "a\v"
+            "a\ta",
+            0, "11 12 11");
+    close_vocab(&o);
+}
+
+static void case_stays_where_the_file_says_so(void **unused) {
+    opened_vocab o = wordpiece(false);
+    ENCODES(o.tok, "A a", 0, "13 11");
+    ENCODES(o.tok, "cafe\xCC\x81", 0, "1");
+    close_vocab(&o);
+}
+
+static void a_word_above_a_hundred_characters_is_unknown(void **unused) {
+    opened_vocab o = wordpiece(true);
+    char text[101];
+    memset(text, 'a', sizeof text);
+    af_ids ids = {0};
+    assert_int_equal(af_tokenizer_encode(o.tok, text, 100, NULL, 0, &ids, NULL), AF_OK);
+    assert_int_equal(ids.len, 100);
+    af_ids_clear(&ids);
+    assert_string_equal(encoded(o.tok, text, 101, NULL, 0), "1");
+    close_vocab(&o);
+}
+
+static void words_are_decoded_with_spaces_between_but_before_marks(void **unused) {
+    opened_vocab o = wordpiece(true);
+    decodes(o.tok, (const int32_t[]){4, 6, 11, 8, 9}, 5, "tokenizer a. cafe");
+    close_vocab(&o);
+}
+
+/* ---- Unigram ---- */
+
+/* A table that makes "A" an "a" and a no-break space a space. Units: root, then where each byte leads. */
+static void write_charsmap(vocab_writer *w) {
+    enum { A = 0x41, FIRST = 0xC2, SECOND = 0x1A0, UNITS = 0x200 };
+    uint32_t units[UNITS] = {0};
+    const char strings[] = "a\0 ";
+    units[0] = 0;                                          /* the root's offset is 0: its children lie at their bytes */
+    units[A] = A | 1u << 8 | (A ^ 0x100u) << 10;           /* ends: its value lies at 0x100 */
+    units[0x100] = 0x80000000u | 0;                        /* "a" */
+    units[FIRST] = FIRST | (FIRST ^ SECOND ^ 0xA0u) << 10; /* goes on: 0xA0 leads to SECOND */
+    units[SECOND] = 0xA0u | 1u << 8 | (SECOND ^ 0x101u) << 10;
+    units[0x101] = 0x80000000u | 2; /* " " */
+    put_kv_array(&w->body, "tokenizer.ggml.precompiled_charsmap", AF_GGUF_U8, 4 + sizeof units + sizeof strings);
+    put_u32(&w->body, sizeof units);
+    af_buf_append(&w->body, units, sizeof units);
+    af_buf_append(&w->body, strings, sizeof strings);
+    w->entries++;
+}
+
+static opened_vocab unigram(void) {
+    static const written_token tokens[] = {
+        {"<pad>", AF_TOKEN_CONTROL, 0},     /* 0 */
+        {"</s>", AF_TOKEN_CONTROL, 0},      /* 1 */
+        {"<unk>", AF_TOKEN_UNKNOWN, 0},     /* 2 */
+        {SPACE, AF_TOKEN_NORMAL, -3},       /* 3 */
+        {"a", AF_TOKEN_NORMAL, -3},         /* 4 */
+        {"b", AF_TOKEN_NORMAL, -3},         /* 5 */
+        {"ab", AF_TOKEN_NORMAL, -4},        /* 6 */
+        {SPACE "a", AF_TOKEN_NORMAL, -4},   /* 7 */
+        {"ba", AF_TOKEN_NORMAL, -4},        /* 8 */
+        {SPACE "abab", AF_TOKEN_UNUSED, 9}, /* 9: never chosen */
+        {"<mask>", AF_TOKEN_CONTROL, 0},    /* 10 */
+    };
+    vocab_writer w = {0};
+    write_string(&w, "tokenizer.ggml.model", "t5");
+    write_tokens(&w, tokens, sizeof tokens / sizeof *tokens);
+    write_bool(&w, "tokenizer.ggml.remove_extra_whitespaces", true);
+    write_u32(&w, "tokenizer.ggml.mask_token_id", 10);
+    write_charsmap(&w);
+    return opened(&w);
+}
+
+static void the_split_with_the_highest_sum_wins_and_of_equal_ones_the_first(void **unused) {
+    opened_vocab o = unigram();
+    ENCODES(o.tok, "ab", 0, "3 6"); /* -3 -4; " a" "b" has as much and ends later in the search */
+    ENCODES(o.tok, "aab", 0, "7 6");
+    ENCODES(o.tok, "abab", 0, "3 6 6");
+    close_vocab(&o);
+}
+
+static void text_is_normalized_by_the_files_table_and_spaces_by_its_flag(void **unused) {
+    opened_vocab o = unigram();
+    ENCODES(o.tok, "A", 0, "7");
+    ENCODES(o.tok, "  a  \xC2\xA0 a ", 0, "7 7");
+    ENCODES(o.tok, "   ", 0, "");
+    close_vocab(&o);
+}
+
+static void neighbours_without_a_token_are_one_unknown(void **unused) {
+    opened_vocab o = unigram();
+    ENCODES(o.tok, "axyza", 0, "7 2 4");
+    ENCODES(o.tok, "a\xFF\0\xE4\xB8\xAD", 0, "7 2");
+    close_vocab(&o);
+}
+
+static void an_end_is_added_and_the_mask_takes_the_space_before_it(void **unused) {
+    opened_vocab o = unigram();
+    ENCODES(o.tok, "a", AF_ADD_SPECIAL, "7 1");
+    ENCODES(o.tok, "a  <mask>a", AF_PARSE_SPECIAL, "7 10 7");
+    close_vocab(&o);
+}
+
 /* ---- Byte-level BPE ---- */
 
 static const written_token bpe_tokens[] = {
@@ -305,6 +530,18 @@ static void any_of_the_end_tokens_ends(void **unused) {
     close_vocab(&o);
 }
 
+static void tokens_around_an_infilling_are_not_found_in_users_text(void **unused) {
+    static const written_token more[] = {{"<PRE>", AF_TOKEN_USER, 0}, {"<x>", AF_TOKEN_USER, 0}};
+    vocab_writer w = {0};
+    write_bpe(&w, "gpt-2", more, 2, NULL, 0);
+    write_u32(&w, "tokenizer.ggml.prefix_token_id", 256);
+    opened_vocab o = opened(&w);
+    ENCODES(o.tok, "<PRE>", 0, "60 80 82 69 62");
+    ENCODES(o.tok, "<PRE>", AF_PARSE_SPECIAL, "256");
+    ENCODES(o.tok, "<x>", 0, "257");
+    close_vocab(&o);
+}
+
 static void a_list_of_end_tokens_is_read_whole(void **unused) {
     vocab_writer w = {0};
     write_bpe(&w, "gpt-2", NULL, 0, NULL, 0);
@@ -389,6 +626,21 @@ static void a_vocabulary_that_cannot_be_used_is_refused_by_key(void **unused) {
     write_string(&w, "tokenizer.ggml.model", "llama");
     write_u32s(&w, "tokenizer.ggml.tokens", (const uint32_t[]){1}, 1);
     refused(&w, AF_EFORMAT, "tokenizer.ggml.tokens: not strings");
+    write_string(&w, "tokenizer.ggml.model", "t5");
+    write_strings(&w, "tokenizer.ggml.tokens", one, 1);
+    refused(&w, AF_EFORMAT, "tokenizer.ggml.scores: absent, the kind \"t5\" chooses by them");
+    write_string(&w, "tokenizer.ggml.model", "t5");
+    write_tokens(&w, two, 1);
+    write_u32s(&w, "tokenizer.ggml.precompiled_charsmap", (const uint32_t[]){1, 2, 3}, 3);
+    refused(&w, AF_EFORMAT, "tokenizer.ggml.precompiled_charsmap: 3 bytes, at least 4 are needed");
+    write_string(&w, "tokenizer.ggml.model", "t5");
+    write_tokens(&w, two, 1);
+    write_u32s(&w, "tokenizer.ggml.precompiled_charsmap", (const uint32_t[]){8, 0, 0, 0, 0, 0}, 6);
+    refused(&w, AF_EFORMAT, "tokenizer.ggml.precompiled_charsmap: 8 bytes of units in 6 bytes");
+    write_string(&w, "tokenizer.ggml.model", "t5");
+    write_tokens(&w, two, 1);
+    write_u32s(&w, "tokenizer.ggml.precompiled_charsmap", (const uint32_t[]){8, 0, 999, 0, 0, 0}, 6);
+    refused(&w, AF_EFORMAT, "tokenizer.ggml.precompiled_charsmap: not an array of bytes");
     write_string(&w, "tokenizer.ggml.model", "llama");
     write_strings(&w, "tokenizer.ggml.tokens", one, 1);
     refused(&w, AF_EFORMAT, "tokenizer.ggml.scores: absent, the kind \"llama\" merges by them");
@@ -481,6 +733,19 @@ int main(void) {
         cmocka_unit_test(merging_never_makes_a_control_or_byte_token),
         cmocka_unit_test(without_byte_tokens_the_unknown_token_stands_in),
         cmocka_unit_test(phi3_tokens_swallow_the_white_space_after_them),
+        cmocka_unit_test(a_written_low_line_is_a_space_to_tokens_found_whole),
+        cmocka_unit_test(the_merge_list_gives_the_order_whatever_the_scores),
+        cmocka_unit_test(some_files_call_that_kind_gpt2_with_a_name_of_their_own),
+        cmocka_unit_test(words_take_the_longest_tokens_from_the_left),
+        cmocka_unit_test(cls_and_sep_go_around_the_text_whatever_the_file_says_of_eos),
+        cmocka_unit_test(accents_and_control_characters_go_and_han_stands_alone),
+        cmocka_unit_test(case_stays_where_the_file_says_so),
+        cmocka_unit_test(a_word_above_a_hundred_characters_is_unknown),
+        cmocka_unit_test(words_are_decoded_with_spaces_between_but_before_marks),
+        cmocka_unit_test(the_split_with_the_highest_sum_wins_and_of_equal_ones_the_first),
+        cmocka_unit_test(text_is_normalized_by_the_files_table_and_spaces_by_its_flag),
+        cmocka_unit_test(neighbours_without_a_token_are_one_unknown),
+        cmocka_unit_test(an_end_is_added_and_the_mask_takes_the_space_before_it),
         cmocka_unit_test(earlier_merges_join_first_and_broken_ones_are_skipped),
         cmocka_unit_test(some_families_take_a_piece_that_is_a_token_before_merging),
         cmocka_unit_test(beginning_and_end_are_added_where_the_vocabulary_asks),
@@ -490,6 +755,7 @@ int main(void) {
         cmocka_unit_test(longer_names_win),
         cmocka_unit_test(what_a_user_wrote_is_no_control_token),
         cmocka_unit_test(any_of_the_end_tokens_ends),
+        cmocka_unit_test(tokens_around_an_infilling_are_not_found_in_users_text),
         cmocka_unit_test(a_list_of_end_tokens_is_read_whole),
         cmocka_unit_test(harmony_messages_do_not_end_the_turn),
         cmocka_unit_test(pieces_are_the_bytes_of_running_text),

@@ -96,8 +96,21 @@ static inline void close_vocab(opened_vocab *o) {
 
 #define BYTE_TOKENS 256
 
-/* SentencePiece's: <unk> <s> </s>, the byte tokens (3 + byte), then `more`, whose first id is 259. */
-static inline void write_spm(vocab_writer *w, const written_token *more, size_t count) {
+/* A byte's token as byte-level vocabularies write it (bytemap.h). */
+static inline void name_letter(char out[8], unsigned byte) {
+    unsigned letter = byte;
+    if (byte < 0x21) letter = 0x100 + byte;
+    if (byte >= 0x7F && byte <= 0xA0) letter = 0x121 + byte - 0x7F;
+    if (byte == 0xAD) letter = 0x143;
+    if (letter < 0x80)
+        snprintf(out, 8, "%c", (char)letter);
+    else
+        snprintf(out, 8, "%c%c", (char)(0xC0 | letter >> 6), (char)(0x80 | (letter & 0x3F)));
+}
+
+/* SentencePiece's, for the kind `model`: <unk> <s> </s>, the byte tokens (3 + byte), then `more`, whose first id is
+ * 259. */
+static inline void write_low_lines(vocab_writer *w, const char *model, const written_token *more, size_t count) {
     static char names[BYTE_TOKENS][8];
     written_token tokens[3 + BYTE_TOKENS + 64] = {
         {"<unk>", AF_TOKEN_UNKNOWN, 0}, {"<s>", AF_TOKEN_CONTROL, 0}, {"</s>", AF_TOKEN_CONTROL, 0}};
@@ -107,23 +120,21 @@ static inline void write_spm(vocab_writer *w, const written_token *more, size_t 
     }
     if (count > 64) abort();
     for (size_t i = 0; i < count; i++) tokens[3 + BYTE_TOKENS + i] = more[i];
-    write_string(w, "tokenizer.ggml.model", "llama");
+    write_string(w, "tokenizer.ggml.model", model);
     write_tokens(w, tokens, 3 + BYTE_TOKENS + count);
+}
+
+static inline void write_spm(vocab_writer *w, const written_token *more, size_t count) {
+    write_low_lines(w, "llama", more, count);
 }
 
 /* Byte-level: a token for each byte (its id is the byte), then `more`, whose first id is 256. */
 static inline void write_bpe(vocab_writer *w, const char *pre, const written_token *more, size_t count,
                              const char *const *merges, size_t merge_count) {
-    static char names[BYTE_TOKENS][4];
+    static char names[BYTE_TOKENS][8];
     written_token tokens[BYTE_TOKENS + 64];
-    unsigned next = 0x100;
     for (unsigned i = 0; i < BYTE_TOKENS; i++) {
-        const bool itself = (i >= 0x21 && i <= 0x7E) || (i >= 0xA1 && i <= 0xAC) || i >= 0xAE;
-        const unsigned letter = itself ? i : next++;
-        if (letter < 0x80)
-            snprintf(names[i], sizeof names[i], "%c", (char)letter);
-        else
-            snprintf(names[i], sizeof names[i], "%c%c", (char)(0xC0 | letter >> 6), (char)(0x80 | (letter & 0x3F)));
+        name_letter(names[i], i);
         tokens[i] = (written_token){names[i], AF_TOKEN_NORMAL, 0};
     }
     if (count > 64) abort();

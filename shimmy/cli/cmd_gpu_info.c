@@ -26,13 +26,13 @@ static json_t *known_json(uint64_t bytes) {
 static json_t *device_json(const af_device_info *d, size_t index) {
     char selector[32];
     snprintf(selector, sizeof selector, "gpu:%zu", index);
-    return json_pack("{s:s, s:o, s:s, s:o, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:[II], s:o}", "device", selector,
+    return json_pack("{s:s, s:o, s:s, s:o, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:[oo], s:o}", "device", selector,
                      "name", shimmy_json_string(d->name), "type", d->type, "driver", shimmy_json_string(d->driver),
                      "backend", d->backend, "preferred", d->preferred, "memory_bytes", known_json(d->memory_bytes),
                      "memory_free", known_json(d->memory_free), "buffer_bytes", (json_int_t)d->buffer_bytes,
                      "binding_bytes", (json_int_t)d->binding_bytes, "workgroup_bytes", (json_int_t)d->workgroup_bytes,
                      "workgroup_threads", (json_int_t)d->workgroup_threads, "subgroup_size",
-                     (json_int_t)d->subgroup_min, (json_int_t)d->subgroup_max, "features", features_json(d));
+                     known_json(d->subgroup_min), known_json(d->subgroup_max), "features", features_json(d));
 }
 
 static int print_json(const af_device_info *devices, size_t count, const char *library, const char *why,
@@ -60,10 +60,8 @@ static void print_limits(const af_device_info *d) {
     char buffer[SHIMMY_SIZE_TEXT], binding[SHIMMY_SIZE_TEXT];
     printf("  %-18s%s a buffer, %s a binding\n", "limits", shimmy_size(d->buffer_bytes, buffer),
            shimmy_size(d->binding_bytes, binding));
-    printf("  %-18s%u bytes and %u threads a workgroup, subgroups of %u", "", d->workgroup_bytes, d->workgroup_threads,
-           d->subgroup_min);
-    if (d->subgroup_max != d->subgroup_min) printf(" to %u", d->subgroup_max);
-    putchar('\n');
+    printf("  %-18s%u bytes and %u threads a workgroup\n", "", d->workgroup_bytes, d->workgroup_threads);
+    if (d->subgroup_max) printf("  %-18ssubgroups of %u to %u\n", "", d->subgroup_min, d->subgroup_max);
 }
 
 static void print_device(const af_device_info *d, size_t index) {

@@ -56,8 +56,9 @@ static void show(af_cpu *cpu, const af_op *op) {
     for (uint32_t i = 0, n = af_op_written(op, values); i < n; i++) {
         const bool logits = values[i] == AF_NO_VALUE;
         const af_cpu_rows *rows = logits ? &cpu->logits : &cpu->values[values[i]];
-        hook->wrote(hook->user, op, values[i], rows->p, rows->stride, logits ? cpu->row_count : cpu->batch->token_count,
-                    logits ? cpu->plan->vocabulary : cpu->plan->widths[values[i]]);
+        const uint32_t count = logits ? cpu->row_count : cpu->batch->token_count;
+        const uint32_t width = logits ? cpu->plan->vocabulary : cpu->plan->widths[values[i]];
+        if (count > 0) hook->wrote(hook->user, op, values[i], rows->p, rows->stride, count, width);
     }
 }
 
