@@ -29,3 +29,8 @@ foreach(name IN ITEMS promises_test real_test resources_test)
         set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
     endif()
 endforeach()
+
+# Every small model on every variation of a GPU in software.
+if(TEST gpu_verify_test)
+    set_property(TEST gpu_verify_test APPEND PROPERTY LABELS slow)
+endif()

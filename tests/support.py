@@ -18,9 +18,9 @@ VECTORS = ROOT / "tests/vectors"
 SANITIZED = bool(os.environ.get("SHIMMY_SANITIZED"))  # the program under test is slow
 
 
-def shimmy(*arguments, stdin=None, check=True, env=None, timeout=600):
+def shimmy(*arguments, stdin=None, check=True, env=None, timeout=600, exe=EXE):
     """Runs the program; the result has .stdout, .stderr (bytes) and .returncode."""
-    done = subprocess.run([EXE, *map(str, arguments)], input=stdin, capture_output=True, timeout=timeout,
+    done = subprocess.run([exe, *map(str, arguments)], input=stdin, capture_output=True, timeout=timeout,
                           env={**os.environ, **(env or {})})
     if check:
         assert done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stderr.decode(errors='replace')}"

@@ -206,6 +206,7 @@ static opened_vocab gemma4(void) {
     write_low_lines(&w, "gemma4", more, sizeof more / sizeof *more);
     write_strings(&w, "tokenizer.ggml.merges", merges, 4);
     write_u32(&w, "tokenizer.ggml.bos_token_id", 1);
+    write_bool(&w, "tokenizer.ggml.add_bos_token", false); /* as early conversions have it: not believed */
     return opened(&w);
 }
 

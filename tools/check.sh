@@ -3,7 +3,7 @@
 #
 # check:     a virtual environment and the test models, then every test twice: the build with AddressSanitizer and UBSan,
 #            and the release build, whose ctest summary is the closing word.
-# check-all: also clang, ThreadSanitizer, and the sweeps marked slow.
+# check-all: also clang, ThreadSanitizer, a minute of libFuzzer on each parser, and the sweeps marked slow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -37,10 +37,10 @@ models() {
     took
 }
 
-build() { # preset
+build() { # preset [target]
     say "build: $1"
     quietly "configure-$1" cmake --preset "$1"
-    quietly "build-$1" cmake --build "build/$1" -j "$jobs"
+    quietly "build-$1" cmake --build "build/$1" -j "$jobs" --target "${2:-all}"
     took
 }
 
@@ -63,6 +63,8 @@ if [ "${1:-}" = all ]; then
     run_tests clang -L unit
     build tsan
     run_tests tsan -L threads
+    build fuzz fuzzers
+    run_tests fuzz -R '_fuzz$'
     run_tests asan -L slow
     run_tests check -L slow
 fi

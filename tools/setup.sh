@@ -9,7 +9,7 @@
 set -eu
 
 build="cmake ninja-build pkg-config libc6-dev libevent-dev libjansson-dev libpcre2-dev libutf8proc-dev"
-check="libcmocka-dev xz-utils"
+check="libcmocka-dev xz-utils libvulkan1 mesa-vulkan-drivers"
 all="clang llvm libclang-rt-dev"
 
 packages=

@@ -148,7 +148,7 @@ static void add_tokens(verifier *v, prepared *p, uint32_t seq, uint32_t count, b
 
 static bool fits(const verifier *v, size_t batch) {
     for (uint32_t s = 0; s < SEQUENCES; s++)
-        if (v->reach[s] + shapes[batch].tokens[s] > v->plan->context) return false;
+        if (v->plan->context && v->reach[s] + shapes[batch].tokens[s] > v->plan->context) return false;
     return true;
 }
 
@@ -382,10 +382,20 @@ static bool is_cpu(const af_backend *backend) {
     return strcmp(backend->ops->name, "cpu") == 0;
 }
 
-/* The CPU's fast mode is what rounds as a device may; by itself it has only the exact reference. */
+static bool any_blocks(const af_plan *plan) {
+    for (size_t i = 0; i < plan->op_count; i++) {
+        const af_matrix *w[AF_PLAN_PARTS];
+        for (uint32_t k = 0, n = matrices_of(&plan->ops[i], w); k < n; k++)
+            if (w[k]->format->block_elems > 1) return true;
+    }
+    return false;
+}
+
+/* The CPU's fast mode is what rounds as a device may; by itself it has only the exact reference. Activations are
+ * rounded only for weights in blocks. */
 static int open_rounded(verifier *v, af_error *error) {
     v->table->alone = !v->table->exact && is_cpu(v->device);
-    if (v->table->exact || v->table->alone) return AF_OK;
+    if (v->table->exact || v->table->alone || !any_blocks(v->plan)) return AF_OK;
     const af_backend_options fast = options_of(v, false, &v->rounded_hook);
     return af_cpu_open(v->plan, &fast, &v->rounded, error);
 }

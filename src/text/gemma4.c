@@ -21,6 +21,13 @@ static bool half(const void *user, af_slice text, char *out, size_t *n) {
     return true;
 }
 
+/* Early conversions of Gemma 4 say that nothing is added, which the model does not stand (llama.cpp, pull request
+ * 21500). */
+static bool is_gemma4(const af_gguf *file) {
+    af_slice model = {0};
+    return af_gguf_string(file, "tokenizer.ggml.model", &model) && af_slice_is(model, "gemma4");
+}
+
 static void close_gemma4(void *user) {
     gemma4 *state = user;
     if (!state) return;
@@ -33,6 +40,7 @@ static int open_gemma4(const af_gguf *file, af_vocab *v, void **out, af_error *e
     *out = NULL;
     int status = af_vocab_open(v, file, &defaults, af_lowline_spell, NULL, error);
     if (status) return status;
+    if (is_gemma4(file)) v->add_bos = true;
     gemma4 *state = calloc(1, sizeof *state);
     if (!state) return af_fail_memory(error, sizeof *state, "a vocabulary");
     status = af_merges_read(&state->pairs, v, half, NULL, error);

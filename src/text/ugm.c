@@ -157,11 +157,12 @@ static void push_back_to_front(const ugm *state, const af_vocab *v, af_slice tex
     }
 }
 
-static void reverse(int32_t *p, size_t n) {
-    for (size_t i = 0; i < n / 2; i++) {
-        const int32_t kept = p[i];
-        p[i] = p[n - 1 - i];
-        p[n - 1 - i] = kept;
+/* Turns the ids from `from` on around. */
+static void reverse(af_ids *ids, size_t from) {
+    for (size_t low = from, high = ids->len; low + 1 < high; low++) {
+        const int32_t kept = ids->p[low];
+        ids->p[low] = ids->p[--high];
+        ids->p[high] = kept;
     }
 }
 
@@ -184,7 +185,7 @@ static int encode(const void *user, const af_vocab *v, af_scratch *scratch, af_s
     const size_t from = out->len;
     push_back_to_front(state, v, text, steps, out);
     if (out->failed) return af_fail_memory(error, text.n, "a text's tokens");
-    reverse(out->p + from, out->len - from);
+    reverse(out, from);
     return AF_OK;
 }
 

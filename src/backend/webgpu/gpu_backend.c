@@ -172,7 +172,8 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     b->max_seqs = b->options.max_tokens;
     for (size_t i = 0; i < plan->group_count; i++) b->table_pages = larger(b->table_pages, b->options.pages[i]);
     const uint32_t context_pages = (plan->context + AF_KV_PAGE - 1) / AF_KV_PAGE;
-    b->table_pages = larger(b->table_pages, 1) > context_pages ? context_pages : larger(b->table_pages, 1);
+    b->table_pages = larger(b->table_pages, 1);
+    if (context_pages && context_pages < b->table_pages) b->table_pages = context_pages; /* 0: the file does not say */
     if (b->max_seqs > 256) b->max_seqs = 256;
     b->values = table(plan->value_count, sizeof *b->values, status, error);
     b->k_caches = table(plan->cache_count, sizeof *b->k_caches, status, error);

@@ -1,0 +1,23 @@
+# What needs the WebGPU backend in the build. On a machine without lavapipe (tools/setup.sh installs it) those that need
+# a device skip.
+c_test(gpu_pack_test ${BACKEND})
+c_test(gpu_plan_test airframe)
+target_sources(gpu_plan_test PRIVATE backend_test_model.c)
+set_tests_properties(gpu_plan_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
+
+# shimmy with a shader that is wrong on purpose: gpu_test.py sees `shimmy verify` find it. The table of shaders defined here
+# stands in for the library's.
+set(broken ${CMAKE_BINARY_DIR}/broken_shaders)
+file(MAKE_DIRECTORY ${broken})
+file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/webgpu/shaders/*.wgsl)
+set(broken_files)
+foreach(path IN LISTS shaders)
+    get_filename_component(file ${path} NAME)
+    add_custom_command(OUTPUT ${broken}/${file} DEPENDS ${path} ${CMAKE_CURRENT_SOURCE_DIR}/break_shader.cmake VERBATIM
+        COMMAND ${CMAKE_COMMAND} -DFROM=${path} -DTO=${broken}/${file} -P ${CMAKE_CURRENT_SOURCE_DIR}/break_shader.cmake)
+    list(APPEND broken_files ${broken}/${file})
+endforeach()
+add_custom_command(OUTPUT ${broken}/table.c DEPENDS ${broken_files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM
+    COMMAND ${CMAKE_COMMAND} "-DFILES=${broken_files}" -DOUT=${broken}/table.c -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake)
+add_executable(shimmy_broken ${CMAKE_SOURCE_DIR}/shimmy/main.c ${broken}/table.c)
+target_link_libraries(shimmy_broken PRIVATE shimmy_parts)

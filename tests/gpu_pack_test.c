@@ -1,0 +1,214 @@
+/* gpu_pack_test.c - weights packed for the GPU are the file's weights: unpacked here from the layout's description
+ * (shaders/block.wgsl), not by the shaders' code, and compared with the reference decode. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "backend/webgpu/gpu_pack.h"
+#include "quant/blocks.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS       19u
+#define COLS       512u
+#define HALF_STEP  (1.0f / 2048) /* relative rounding of a half float */
+#define HALF_LEAST 0x1p-25f      /* ... and of its subnormals */
+
+static uint32_t next_random(void) {
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33);
+}
+
+/* ---- Random weights ---- */
+
+static bool is_sane(const af_format *format, const unsigned char *block) {
+    float values[AF_SUPERBLOCK];
+    format->decode(block, values, format->block_elems);
+    for (uint32_t i = 0; i < format->block_elems; i++)
+        if (!(fabsf(values[i]) < 100)) return false;
+    return true;
+}
+
+/* Random bytes, drawn again where a scale came out absurd. */
+static af_matrix random_matrix(af_type type, uint32_t rows, uint32_t cols) {
+    const af_format *format = af_format_of(type);
+    const size_t blocks = (size_t)rows * cols / format->block_elems;
+    unsigned char *data = malloc(blocks * format->block_bytes);
+    assert_non_null(data);
+    for (size_t i = 0; i < blocks; i++) {
+        unsigned char *block = data + i * format->block_bytes;
+        do
+            for (uint32_t j = 0; j < format->block_bytes; j++) block[j] = (unsigned char)next_random();
+        while (!is_sane(format, block));
+    }
+    return (af_matrix){.data = data, .format = format, .rows = rows, .cols = cols, .name = format->name};
+}
+
+static void decode_row(const af_matrix *w, uint32_t row, float *out) {
+    w->format->decode((const unsigned char *)w->data + row * af_row_bytes(w->format, w->cols), out, w->cols);
+}
+
+/* ---- The layout, read as it is described ---- */
+
+typedef struct packed {
+    const af_gpu_layout *layout;
+    unsigned char *bytes;
+    af_gpu_streams streams;
+    uint32_t rows, cols;
+} packed;
+
+static packed pack(const af_matrix *w, uint32_t row_begin, uint32_t row_end) {
+    packed p = {.layout = af_gpu_layout_of(w->format->type), .rows = row_end - row_begin, .cols = w->cols};
+    assert_non_null(p.layout);
+    p.streams = af_gpu_streams_of(p.layout, p.rows, p.cols);
+    p.bytes = malloc(p.streams.bytes);
+    assert_non_null(p.bytes);
+    memset(p.bytes, 0xA5, p.streams.bytes);
+    af_gpu_pack(p.layout, w, row_begin, row_end, p.bytes);
+    return p;
+}
+
+static uint32_t word(const packed *p, uint64_t stream, uint64_t index) {
+    uint32_t w;
+    assert_true(stream + index * 4 + 4 <= p->streams.bytes);
+    memcpy(&w, p->bytes + stream + index * 4, sizeof w);
+    return w;
+}
+
+static uint32_t byte_of(uint32_t w, uint32_t byte) {
+    return w >> (8 * byte) & 255;
+}
+
+static int quant(const packed *p, uint64_t block, uint32_t e) {
+    if (p->layout->high_bits == 4) return (int8_t)byte_of(word(p, p->streams.low, block * 8 + e / 4), e % 4);
+    const uint32_t low = byte_of(word(p, p->streams.low, block * 4 + e / 8), e % 4);
+    int q = (int)(e % 8 < 4 ? low & 15 : low >> 4);
+    if (p->layout->high_bits == 1) q |= (int)(byte_of(word(p, p->streams.high, block), e % 4) >> (e / 4) & 1) << 4;
+    if (p->layout->high_bits == 2)
+        q |= (int)(byte_of(word(p, p->streams.high, block * 2 + e / 16), e % 4) >> (2 * (e % 16 / 4)) & 3) << 4;
+    return q;
+}
+
+typedef struct line {
+    float scale, added;
+} line;
+
+static line scale_of(const packed *p, uint64_t block, uint32_t e) {
+    const bool both = p->layout->pairing == AF_GPU_PAIR_BOTH;
+    const uint32_t w = word(p, p->streams.scale, both ? block * 2 + e / 16 : block);
+    const float first = af_f16_to_f32((uint16_t)w), second = af_f16_to_f32((uint16_t)(w >> 16));
+    if (p->layout->pairing != AF_GPU_PAIR_HALVES) return (line){first, second};
+    const float scale = e < 16 ? first : second;
+    return (line){scale, -p->layout->offset * scale};
+}
+
+/* ---- Tests ---- */
+
+static bool is_superblock(const af_matrix *w) {
+    return w->format->block_elems == AF_SUPERBLOCK;
+}
+
+/* Superblocks' products of scales are rounded to half floats; every other scale is held as it is. */
+static void check_weight(const af_matrix *w, line l, int q, float expected) {
+    const float found = l.scale * (float)q + l.added;
+    const float rounding = (fabsf(l.scale * (float)q) + fabsf(l.added)) * HALF_STEP + (float)(abs(q) + 32) * HALF_LEAST;
+    const float allowed = is_superblock(w) ? rounding : 0;
+    if (!(fabsf(found - expected) <= allowed))
+        fail_msg("%s: found %.9g, expected %.9g, allowed %g", w->format->name, (double)found, (double)expected,
+                 (double)allowed);
+}
+
+static void check_quantized(af_type type) {
+    const af_matrix w = random_matrix(type, ROWS, COLS);
+    const packed p = pack(&w, 0, ROWS);
+    float expected[COLS];
+    for (uint32_t r = 0; r < ROWS; r++) {
+        decode_row(&w, r, expected);
+        for (uint32_t c = 0; c < COLS; c++) {
+            const uint64_t block = (uint64_t)r * (COLS / AF_BLOCK) + c / AF_BLOCK;
+            check_weight(&w, scale_of(&p, block, c % AF_BLOCK), quant(&p, block, c % AF_BLOCK), expected[c]);
+        }
+    }
+    free(p.bytes);
+    free((void *)w.data);
+}
+
+static const af_type quantized[] = {AF_TYPE_Q4_0, AF_TYPE_Q4_1, AF_TYPE_Q5_0, AF_TYPE_Q5_1, AF_TYPE_Q8_0,
+                                    AF_TYPE_Q2_K, AF_TYPE_Q3_K, AF_TYPE_Q4_K, AF_TYPE_Q5_K, AF_TYPE_Q6_K};
+#define QUANTIZED (sizeof quantized / sizeof *quantized)
+
+static void every_quantized_format_holds_the_weights_of_the_file(void **state) {
+    for (size_t i = 0; i < QUANTIZED; i++) check_quantized(quantized[i]);
+}
+
+static void every_format_of_the_library_has_a_layout(void **state) {
+    for (size_t i = 0; af_format_at(i); i++) {
+        const af_gpu_layout *layout = af_gpu_layout_of(af_format_at(i)->type);
+        if (!layout) fail_msg("%s has none", af_format_at(i)->name);
+        assert_int_equal(layout->type, af_format_at(i)->type);
+    }
+}
+
+/* The rows of a part are those of the whole, stream by stream: what lets an upload go in portions of 16 rows. */
+static void a_part_of_the_rows_is_packed_as_in_the_whole(void **state) {
+    for (size_t i = 0; i < QUANTIZED; i++) {
+        const af_matrix w = random_matrix(quantized[i], 48, AF_SUPERBLOCK);
+        const packed all = pack(&w, 0, 48), part = pack(&w, 16, 32), first = pack(&w, 0, 16);
+        const uint64_t starts[][3] = {{all.streams.low, part.streams.low, part.streams.high},
+                                      {all.streams.high, part.streams.high, part.streams.scale},
+                                      {all.streams.scale, part.streams.scale, part.streams.bytes}};
+        for (size_t s = 0; s < 3; s++) {
+            const uint64_t bytes = starts[s][2] - starts[s][1]; /* the same for the 16 rows before */
+            assert_memory_equal(all.bytes + starts[s][0] + bytes, part.bytes + starts[s][1], bytes);
+        }
+        assert_int_equal(first.streams.bytes, part.streams.bytes);
+        free(all.bytes);
+        free(part.bytes);
+        free(first.bytes);
+        free((void *)w.data);
+    }
+}
+
+static void streams_start_where_sixteen_bytes_can_be_read(void **state) {
+    for (size_t i = 0; i < QUANTIZED; i++)
+        for (uint32_t rows = 1; rows < 9; rows++) {
+            const af_gpu_streams s = af_gpu_streams_of(af_gpu_layout_of(quantized[i]), rows, AF_SUPERBLOCK);
+            assert_true(s.low % 16 == 0 && s.high % 16 == 0 && s.scale % 16 == 0 && s.bytes % 16 == 0);
+            assert_true(s.low <= s.high && s.high <= s.scale && s.scale < s.bytes);
+        }
+}
+
+/* Rows of half floats of an odd width are filled up with a zero, so that each begins on a whole word. */
+static void plain_numbers_keep_their_bits(void **state) {
+    static const af_type plain[] = {AF_TYPE_F32, AF_TYPE_F16, AF_TYPE_BF16};
+    for (size_t i = 0; i < 3; i++)
+        for (uint32_t cols = 5; cols < 9; cols++) {
+            const af_matrix w = random_matrix(plain[i], 3, cols);
+            const packed p = pack(&w, 0, 3);
+            const size_t row_bytes = af_row_bytes(w.format, cols), stride = (row_bytes + 3) / 4 * 4;
+            assert_int_equal(p.streams.bytes, (3 * stride + 15) / 16 * 16);
+            for (size_t r = 0; r < 3; r++) {
+                assert_memory_equal(p.bytes + r * stride, (const char *)w.data + r * row_bytes, row_bytes);
+                for (size_t pad = row_bytes; pad < stride; pad++) assert_int_equal(p.bytes[r * stride + pad], 0);
+            }
+            free(p.bytes);
+            free((void *)w.data);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_of_the_library_has_a_layout),
+        cmocka_unit_test(every_quantized_format_holds_the_weights_of_the_file),
+        cmocka_unit_test(a_part_of_the_rows_is_packed_as_in_the_whole),
+        cmocka_unit_test(streams_start_where_sixteen_bytes_can_be_read),
+        cmocka_unit_test(plain_numbers_keep_their_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

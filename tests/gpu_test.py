@@ -1,0 +1,165 @@
+"""The GPU backend on lavapipe, Mesa's Vulkan in software: slow, but it computes what a GPU computes.
+
+Logits meet the vectors of an independent engine, with every variation of the device that changes which shaders run:
+weights split over bindings, subgroups off. Needs the packages mesa-vulkan-drivers and libvulkan1 (tools/setup.sh).
+"""
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from support import MODELS, VECTORS, logits, shimmy, shimmy_json, vector
+
+DEVICE = "llvm"  # lavapipe calls itself llvmpipe
+PRESETS = sorted(path.stem for path in (VECTORS / "logits").glob("*.json"))
+UNROUNDED = {"f32", "f16", "bf16"}  # weights that are multiplied with f32 activations
+SMOL = MODELS / "SmolLM2-135M-Instruct.Q4_1.gguf"
+BROKEN = pathlib.Path(os.environ.get("SHIMMY_BUILD", "")) / "tests/shimmy_broken"
+
+
+def adapters(**options):
+    return shimmy_json("gpu-info", **options)
+
+
+INFO = adapters()
+if INFO["library"] is None and "no GPU backend" in INFO["why"]:
+    pytest.skip("this build has no GPU backend", allow_module_level=True)
+if not any(DEVICE in a["name"] for a in INFO["adapters"]):
+    pytest.skip(f"lavapipe is not installed (mesa-vulkan-drivers): {INFO['why']}", allow_module_level=True)
+
+
+def rows_of(spec, *arguments, **options):
+    positions = ",".join(map(str, spec["positions"]))
+    found = logits(MODELS / f"{spec['preset']}.gguf", spec["tokens"], "--kv", "f32", "--ctx", 64, "--device", DEVICE,
+                   *arguments, positions=positions, **options)
+    assert list(found) == spec["positions"]
+    return np.array(list(found.values())), np.array(spec["logits"])
+
+
+def assert_exact(spec, *arguments, **options):
+    found, expected = rows_of(spec, "--exact", *arguments, **options)
+    assert np.abs(found - expected).max() <= spec["tolerance"]["f32"]
+
+
+def assert_fast(spec, *arguments, **options):
+    found, expected = rows_of(spec, *arguments, **options)
+    if spec["preset"].rsplit("-", 1)[1] in UNROUNDED:
+        assert np.abs(found - expected).max() <= spec["tolerance"]["f32"]
+    else:
+        assert np.sqrt(np.mean((found - expected) ** 2)) / expected.std() <= spec["tolerance"]["int8_rms"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_exact_logits_are_within_the_f32_tolerance(name):
+    assert_exact(vector("logits", name))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_fast_logits_are_within_the_tolerance_of_rounded_activations(name):
+    assert_fast(vector("logits", name))
+
+
+# 40 tokens in chunks of 13 take kernels for 8, 4 and 1 tokens at a time, where a whole prompt takes tiles.
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_prompt_in_small_chunks_is_within_the_same_tolerance(name):
+    assert_fast(vector("logits", name), "--prefill-chunk", 13)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_weights_split_by_rows_over_small_bindings_give_the_same_logits(name):
+    spec = vector("logits", name)
+    whole, _ = rows_of(spec)
+    split, _ = rows_of(spec, env={"AIRFRAME_GPU_BINDING_LIMIT": "65536"})
+    assert np.array_equal(whole, split)
+
+
+@pytest.mark.parametrize("name", ["nano-llama-q4_k_m", "nano-gemma3-q8_0", "nano-llama-f16"])
+def test_without_subgroups_logits_are_within_the_same_tolerance(name):
+    assert_fast(vector("logits", name), env={"AIRFRAME_GPU_SUBGROUPS": "0"})
+
+
+@pytest.mark.parametrize("name", ["nano-llama-q4_k_m", "nano-gemma3-q8_0"])
+def test_neighbours_change_nothing_but_rounding(name):
+    spec = vector("logits", name)
+    alone, _ = rows_of(spec)
+    beside, _ = rows_of(spec, "--neighbours", 3)
+    assert np.sqrt(np.mean((alone - beside) ** 2)) / alone.std() <= spec["tolerance"]["int8_rms"]
+
+
+# Counting on: a text without near ties, which rounding could decide either way.
+def test_greedy_decoding_gives_the_cpus_tokens():
+    arguments = ["generate", SMOL, "--prompt", "One, two, three, four,", "--raw", "--max-tokens", 8,
+                 "--temperature", 0, "--ctx", 64]
+    gpu = shimmy_json(*arguments, "--device", DEVICE)
+    cpu = shimmy_json(*arguments, "--device", "cpu")
+    assert gpu["text"] == " five, six, seven, eight," and gpu["ids"] == cpu["ids"]
+
+
+# ---- verify ----
+
+@pytest.mark.parametrize("name", ["nano-llama-q5_k_m", "nano-gemma3-q8_0"])
+def test_verify_finds_no_excess(name):
+    result = shimmy_json("verify", MODELS / f"{name}.gguf", "--device", DEVICE)
+    assert result["excesses"] == 0 and result["passed_over"] is None and DEVICE in result["device"]
+    rows = {(r["mode"], r["what"]) for r in result["rows"]}
+    for mode in "exact", "fast":
+        for what in "decode", "embed", "linear", "rope_store", "attend", "head", "choice", "logits":
+            assert (mode, what) in rows
+    assert all(r["rms"] <= r["rms_allowed"] and r["largest"] <= r["largest_allowed"] for r in result["rows"])
+
+
+def test_verify_finds_a_shader_that_is_wrong():
+    model = MODELS / "nano-llama-q8_0.gguf"
+    done = shimmy("verify", model, "--device", DEVICE, exe=BROKEN, check=False)
+    assert done.returncode == 1
+    assert b"larger than allowed" in done.stderr
+    wrong = {line.split()[1] for line in done.stdout.decode().splitlines() if "EXCESS" in line}
+    assert "rope_store" in wrong and not wrong & {"decode", "embed", "linear", "head", "choice"}
+    assert b"attn_rope" in done.stdout
+
+
+# ---- Which GPU ----
+
+def test_gpu_info_describes_each_adapter():
+    for i, a in enumerate(INFO["adapters"]):
+        assert a["device"] == f"gpu:{i}"
+        assert a["type"] in {"discrete", "integrated", "other", "software"}
+        assert a["name"] and a["driver"] and a["backend"] == "Vulkan"
+        assert a["memory_bytes"] > 0 and 0 < a["binding_bytes"] <= a["buffer_bytes"]
+        assert {f["name"] for f in a["features"]} >= {"subgroups", "shader-f16", "push-constants"}
+    text = shimmy("gpu-info").stdout.decode()
+    assert all(a["name"] in text and a["device"] in text for a in INFO["adapters"])
+
+
+def test_software_is_never_taken_by_itself():
+    lavapipe = next(a for a in INFO["adapters"] if DEVICE in a["name"])
+    assert lavapipe["type"] == "software" and not lavapipe["preferred"]
+    if len(INFO["adapters"]) == 1:
+        assert shimmy_json("bench", MODELS / "nano-llama-q4_0.gguf", "--prompt-tokens", 4, "--gen-tokens", 2, "--runs", 1,
+                           "--ctx", 64, "--device", "auto")["device"].startswith("cpu")
+        refused = shimmy("logits", MODELS / "nano-llama-q4_0.gguf", "--tokens", "1", "--device", "gpu", check=False)
+        assert refused.returncode == 1 and lavapipe["name"].encode() in refused.stderr
+
+
+def test_an_unknown_device_is_refused_with_the_list():
+    for device in "nosuch", "gpu:99", "gpu:", "gpu:0x", "gpu:-1":
+        done = shimmy("logits", MODELS / "nano-llama-q4_0.gguf", "--tokens", "1", "--device", device, check=False)
+        assert done.returncode == 1 and done.stdout == b""
+        assert device.encode() in done.stderr and INFO["adapters"][0]["name"].encode() in done.stderr
+
+
+def test_without_a_driver_there_is_no_gpu_and_the_cpu_is_used():
+    bare = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
+    info = adapters(env=bare)
+    assert info["adapters"] == [] and "finds none" in info["why"]
+    done = shimmy("gpu-info", env=bare)
+    assert done.stdout.startswith(b"no GPU: ") and done.stdout.count(b"\n") == 1
+    refused = shimmy("logits", MODELS / "nano-llama-q4_0.gguf", "--tokens", "1", "--device", "gpu", env=bare, check=False)
+    assert refused.returncode == 1 and b"none" in refused.stderr
+    shimmy("logits", MODELS / "nano-llama-q4_0.gguf", "--tokens", "1", "--device", "auto", env=bare)
+
+
+def test_a_library_that_cannot_be_loaded_is_named():
+    done = shimmy("gpu-info", env={"AIRFRAME_WEBGPU_LIB": "/nonexistent/libwebgpu.so"})
+    assert done.stdout.startswith(b"no GPU: /nonexistent/libwebgpu.so")
