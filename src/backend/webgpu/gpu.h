@@ -54,6 +54,10 @@ int af_gpu_check(af_gpu *gpu, af_error *error);
 /* Runs callbacks that are due; waits until the queue is empty if `wait`. */
 void af_gpu_poll(af_gpu *gpu, bool wait);
 
+/* Submits, and returns what af_gpu_wait takes to wait for these commands and none that came after. */
+uint64_t af_gpu_submit_commands(af_gpu *gpu, WGPUCommandBuffer commands);
+void af_gpu_wait(af_gpu *gpu, uint64_t submission);
+
 typedef enum af_gpu_usage {
     AF_GPU_STORAGE,  /* read and written by shaders, copied from and to */
     AF_GPU_READBACK, /* mapped by the host after a copy */

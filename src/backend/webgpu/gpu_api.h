@@ -65,6 +65,7 @@
     REQUIRED(wgpuQueueOnSubmittedWorkDone)                                                                             \
     REQUIRED(wgpuQueueRelease)                                                                                         \
     OPTIONAL(wgpuInstanceEnumerateAdapters)                                                                            \
+    OPTIONAL(wgpuQueueSubmitForIndex)                                                                                  \
     OPTIONAL(wgpuQueueGetTimestampPeriod)                                                                              \
     OPTIONAL(wgpuDevicePoll)                                                                                           \
     OPTIONAL(wgpuDeviceCreateShaderModuleTrusted)                                                                      \

@@ -128,7 +128,8 @@ static uint64_t parts_bytes(const af_plan *plan) {
 /* Lays out the parts of batch_info. */
 static uint64_t info_bytes(af_gpu_backend *b) {
     b->rows_at = 4 * b->options.max_tokens;
-    b->pages_at = b->rows_at + b->options.max_rows;
+    b->tiles_at = b->rows_at + b->options.max_rows;
+    b->pages_at = b->tiles_at + 2 * b->options.max_tokens;
     const uint64_t turns = (uint64_t)b->pages_at + (uint64_t)b->max_seqs * b->plan->group_count * b->table_pages;
     b->turns_at = (uint32_t)((turns + 1) / 2 * 2);
     return 4 * ((uint64_t)b->turns_at + 2ull * b->options.max_tokens * b->turn_pairs);
@@ -180,6 +181,7 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     b->v_caches = table(plan->cache_count, sizeof *b->v_caches, status, error);
     b->host_batch = table(b->options.max_tokens, 16, status, error);
     b->host_rows = table(b->options.max_rows, 4, status, error);
+    b->host_tiles = table(b->options.max_tokens, 8, status, error);
     b->result_ids = table(b->options.max_rows, sizeof *b->result_ids, status, error);
     b->result_rows = table(b->options.max_rows, sizeof *b->result_rows, status, error);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++)
@@ -227,7 +229,7 @@ static void gpu_close(af_backend *backend) {
     af_gpu_close(b->gpu);
     if (b->result_logits) af_os_pages_free(b->result_logits, b->result_bytes);
     void *const tables[] = {b->general.p,  b->decode.p,  b->values,     b->k_caches,   b->v_caches,
-                            b->host_batch, b->host_rows, b->host_turns, b->result_ids, b->result_rows};
+                            b->host_batch, b->host_rows, b->host_tiles, b->host_turns, b->result_ids, b->result_rows};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) free(b->tickets[i].choose);
     free(b);

@@ -24,6 +24,7 @@
 #define AF_GPU_IN_FLIGHT 4 /* tickets that may be uncollected */
 #define AF_GPU_PARAMS (AF_GPU_IMMEDIATE_BYTES / 4)
 #define AF_GPU_DECODE 8     /* tokens a decode step may have */
+#define AF_GPU_TILE 8       /* tokens of a tile of attend.wgsl */
 #define AF_GPU_STRETCHES 64 /* parts a context is cut into, at most */
 #define AF_GPU_ARGMAX_PARTS 64
 
@@ -59,6 +60,7 @@ uint64_t af_gpu_weights_bytes(const af_gpu_weights *weights);
 typedef enum af_gpu_grid {
     AF_GPU_GRID_ROWS,   /* x = count */
     AF_GPU_GRID_HEADS,  /* x fixed, y = count */
+    AF_GPU_GRID_TILES,  /* x fixed, y = tiles of neighbouring tokens */
     AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, or the tiled one */
     AF_GPU_GRID_FLOAT,  /* float matrices in portions of tokens */
     AF_GPU_GRID_DECODE, /* 16 rows a workgroup, all tokens at once */
@@ -88,7 +90,7 @@ typedef struct af_gpu_step {
 
 /* What a batch changes in the steps. */
 typedef struct af_gpu_shape {
-    uint32_t tokens, rows;
+    uint32_t tokens, rows, tiles;
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
     bool decode; /* the decode list runs */
@@ -107,6 +109,7 @@ typedef struct af_gpu_value { /* row t begins at element t * stride + first of t
 
 typedef struct af_gpu_ticket {
     af_ticket ticket; /* 0: free */
+    uint64_t submission; /* of wgpu-native, to wait for this one alone */
     uint32_t row_count;
     af_choose *choose;   /* (max_rows) */
     WGPUBuffer readback; /* choices, then logits rows */
@@ -130,14 +133,14 @@ typedef struct af_gpu_backend {
     WGPUBuffer packets, attended_packets, hidden_packets;
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
     WGPUBuffer batch_info;
-    uint32_t rows_at, pages_at, turns_at; /* parts of batch_info, in u32 */
+    uint32_t rows_at, tiles_at, pages_at, turns_at; /* parts of batch_info, in u32 */
     uint32_t table_pages;                 /* entries of a group's page table for one sequence */
     uint32_t turn_pairs;                  /* of all ropes together, a token */
     uint32_t max_seqs;
     uint64_t kv_bytes;
 
     /* host side of a batch */
-    uint32_t *host_batch, *host_rows;
+    uint32_t *host_batch, *host_rows, *host_tiles;
     float *host_turns;
     af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
     af_ticket last_ticket;

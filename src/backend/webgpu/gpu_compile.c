@@ -439,25 +439,37 @@ static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
     af_gpu_bind_step(c, s, bindings, 6);
 }
 
+/* Groups of threads that share a tile's queries: a power of two, as many as are V_DIM wide. */
+static uint32_t query_parts(uint32_t v_dim) {
+    uint32_t parts = 1;
+    while (parts < 8 && 2 * parts * v_dim <= 128) parts *= 2;
+    return parts;
+}
+
 static void compile_attend(af_gpu_compiler *c, const af_op *op) {
     const af_op_attend *a = &op->u.attend;
     const af_gpu_backend *b = c->b;
     const af_cache *cache = &b->plan->caches[a->cache];
-    af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
-    const af_gpu_constant kv = {"KV_F32", b->options.kv == AF_KV_F32};
-    s->pipelines[0] = af_gpu_pipeline_of(c, "attend", &kv, 1);
+    if (cache->k_dim > 256 || cache->v_dim > 256 || cache->k_dim % 8 || cache->v_dim % 2) {
+        c->status = af_fail(c->error, AF_EUNSUPPORTED,
+                            "gpu: %s: heads of %u and %u elements, allowed are multiples of 8 up to 256", op->name,
+                            cache->k_dim, cache->v_dim);
+        return;
+    }
+    af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_TILES);
+    const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32}, {"HEADS", a->heads},
+                                         {"KV_HEADS", cache->kv_heads},         {"K_DIM", cache->k_dim},
+                                         {"V_DIM", cache->v_dim},               {"PARTS", query_parts(cache->v_dim)}};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, 6);
     s->x = a->heads;
-    const uint32_t params[] = {a->heads,
-                               cache->kv_heads,
-                               cache->k_dim,
-                               cache->v_dim,
-                               cache->group * b->table_pages,
+    const uint32_t params[] = {cache->group * b->table_pages,
                                b->plan->groups[cache->group].window,
                                a->sinks != NULL,
                                af_gpu_bits(a->scale),
                                af_gpu_bits(a->softcap),
-                               b->values[a->q].stride};
-    af_gpu_set_params(s, params, 10);
+                               b->values[a->q].stride,
+                               b->tiles_at};
+    af_gpu_set_params(s, params, 7);
     const uint32_t length = a->sinks ? a->heads : 0;
     const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
                                        af_gpu_whole(b->values[a->q].buffer),

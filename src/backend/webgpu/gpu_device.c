@@ -179,6 +179,20 @@ void af_gpu_poll(af_gpu *gpu, bool wait) {
         gpu->api->wgpuInstanceProcessEvents(gpu->instance);
 }
 
+uint64_t af_gpu_submit_commands(af_gpu *gpu, WGPUCommandBuffer commands) {
+    if (gpu->api->wgpuQueueSubmitForIndex) return gpu->api->wgpuQueueSubmitForIndex(gpu->queue, 1, &commands);
+    gpu->api->wgpuQueueSubmit(gpu->queue, 1, &commands);
+    return 0;
+}
+
+void af_gpu_wait(af_gpu *gpu, uint64_t submission) {
+    const WGPUSubmissionIndex index = submission;
+    if (gpu->api->wgpuQueueSubmitForIndex)
+        gpu->api->wgpuDevicePoll(gpu->device, true, &index);
+    else
+        af_gpu_poll(gpu, true);
+}
+
 /* ---- Buffers ---- */
 
 WGPUBuffer af_gpu_buffer(af_gpu *gpu, uint64_t bytes, af_gpu_usage usage, const char *what, af_error *error) {

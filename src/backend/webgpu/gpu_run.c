@@ -73,6 +73,19 @@ static uint32_t write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_tick
     return ticket->row_count;
 }
 
+/* Tiles of neighbouring tokens of one sequence, for attention. */
+static uint32_t write_tiles(af_gpu_backend *b, const af_batch *batch) {
+    uint32_t count = 0;
+    for (uint32_t t = 0, n; t < batch->token_count; t += n) {
+        n = 1;
+        while (n < AF_GPU_TILE && t + n < batch->token_count && batch->tokens[t + n].seq == batch->tokens[t].seq) n++;
+        b->host_tiles[2 * count] = t;
+        b->host_tiles[2 * count++ + 1] = n;
+    }
+    write_info(b, b->tiles_at, b->host_tiles, 2 * (size_t)count);
+    return count;
+}
+
 /* The shape of a batch, from which grids follow. */
 static af_gpu_shape shape_of(const af_batch *batch, uint32_t rows, uint32_t first_choice) {
     af_gpu_shape shape = {.tokens = batch->token_count, .rows = rows, .first_choice = first_choice};
@@ -157,6 +170,7 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
     switch (s->grid) {
     case AF_GPU_GRID_ROWS: dispatch(b, pass, s, p, params, (grid){count, 1, 1}); return;
     case AF_GPU_GRID_HEADS: dispatch(b, pass, s, p, params, (grid){s->x, count, 1}); return;
+    case AF_GPU_GRID_TILES: dispatch(b, pass, s, p, params, (grid){s->x, shape->tiles, 1}); return;
     case AF_GPU_GRID_STRETCH: dispatch(b, pass, s, p, params, (grid){shape->stretches, s->x, count}); return;
     case AF_GPU_GRID_FLOAT: encode_portions(b, pass, s, params, count, teams); return;
     case AF_GPU_GRID_DECODE:
@@ -229,12 +243,13 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af
     write_rows(b, batch, ticket);
     af_gpu_shape shape = shape_of(batch, ticket->row_count, choice_slot(b, id));
     shape.decode = is_decode(b, batch);
+    shape.tiles = write_tiles(b, batch);
     const af_gpu_steps *steps = shape.decode ? &b->decode : &b->general;
     int status = need_readback(b, ticket, error);
     if (status == AF_OK && af_backend_hooked(&b->options)) status = af_gpu_run_hooked(b, &shape, error);
     if (status != AF_OK) return status;
     WGPUCommandBuffer commands = encode(b, steps, &shape, ticket);
-    b->gpu->api->wgpuQueueSubmit(b->gpu->queue, 1, &commands);
+    ticket->submission = af_gpu_submit_commands(b->gpu, commands);
     b->gpu->api->wgpuCommandBufferRelease(commands);
     if (b->profile) af_gpu_profile_collect(b->profile, steps, &shape);
     status = af_gpu_check(b->gpu, error);
@@ -258,7 +273,7 @@ static int map_readback(af_gpu_backend *b, const af_gpu_ticket *ticket, uint64_t
     api->wgpuBufferMapAsync(ticket->readback, WGPUMapMode_Read, 0, bytes,
                             (WGPUBufferMapCallbackInfo){
                                 .mode = WGPUCallbackMode_AllowProcessEvents, .callback = on_mapped, .userdata1 = &mapped});
-    while (!mapped && !b->gpu->lost) af_gpu_poll(b->gpu, true);
+    while (!mapped && !b->gpu->lost) af_gpu_wait(b->gpu, ticket->submission);
     int status = af_gpu_check(b->gpu, error);
     if (status != AF_OK) return status;
     *out = mapped == 1 ? api->wgpuBufferGetConstMappedRange(ticket->readback, 0, bytes) : NULL;

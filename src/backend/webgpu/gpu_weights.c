@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES (512ull << 20)  /* a chunk's size where the limit allows */
+#define CHUNK_BYTES (1024ull << 20)  /* a chunk's size where the limit allows */
 #define RUN_BYTES (2u << 20) /* of packed rows a thread holds */
 #define MOST_THREADS 32u
 
@@ -93,9 +93,12 @@ static uint64_t chunk_limit(const af_gpu_weights *w) {
     return limit < CHUNK_BYTES ? limit : CHUNK_BYTES;
 }
 
-/* A chunk with room for `least` bytes. */
-static chunk *chunk_for(af_gpu_weights *w, uint64_t least, const char *name, af_error *error) {
-    if (w->chunks && w->chunks->size - w->chunks->used >= least) return w->chunks;
+/* A chunk with room for all `wanted` bytes, so that a matrix is cut only if it is larger than a chunk can be; for such a
+ * one, `least` bytes will do. */
+static chunk *chunk_for(af_gpu_weights *w, uint64_t least, uint64_t wanted, const char *name, af_error *error) {
+    const uint64_t need = wanted <= chunk_limit(w) ? wanted : least;
+    for (chunk *c = w->chunks; c; c = c->next)
+        if (c->size - c->used >= need) return c;
     chunk *c = calloc(1, sizeof *c);
     if (!c) {
         af_fail_memory(error, sizeof *c, name);
@@ -208,7 +211,7 @@ static int place(af_gpu_weights *w, const af_matrix *const *parts, af_gpu_matrix
     const uint64_t one = af_gpu_streams_of(m->layout, 16, m->cols).bytes;
     for (uint32_t row = 0; row < m->rows;) {
         const uint64_t wanted = af_gpu_streams_of(m->layout, m->rows - row, m->cols).bytes;
-        chunk *c = chunk_for(w, one < wanted ? one : wanted, name, error);
+        chunk *c = chunk_for(w, one < wanted ? one : wanted, wanted, name, error);
         if (!c) return AF_ENOMEM;
         uint32_t rows = rows_that_fit(m->layout, m->rows - row, m->cols, c->size - c->used);
         if (row + rows < m->rows) rows = rows / 16 * 16;

@@ -1,68 +1,110 @@
-// attend.wgsl - attention of one query head of one token over the pages it sees (plan.h, af_op_attend).
+// attend.wgsl - attention of one query head over the pages it sees, for a tile of up to eight neighbouring tokens of one
+// sequence (plan.h, af_op_attend).
 //
-// One workgroup of 128 threads for each (head, token). Keys are taken 128 at a time: a thread scores one key, the
-// workgroup folds the block into a running maximum and sum (online softmax), then threads sum values by element.
+// One workgroup of 128 threads for each (head, tile). Keys are taken 128 at a time: a thread loads one key and scores it
+// for all queries of the tile; the block is folded into running maxima and sums (online softmax); then a thread adds up
+// one element of the values for its queries, each value loaded once for all of them.
 struct Params {
-    heads: u32, kv_heads: u32, k_dim: u32, v_dim: u32,
-    group: u32,   // offset of the cache group's page table in a sequence's
-    window: u32,  // 0: everything
+    group: u32,    // offset of the cache group's page table in a sequence's
+    window: u32,   // 0: everything
     has_sinks: u32,
     scale: f32,
-    cap: f32,     // 0: none
+    cap: f32,      // 0: none
     q_stride: u32, // of a token's row in q
+    tiles: u32,    // where the batch's tiles stand in batch_info: first token, how many
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(1) var<storage, read> q: array<f32>;
-@group(0) @binding(2) var<storage, read> k_cache: array<u32>;
+@group(0) @binding(2) var<storage, read> k_cache: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> v_cache: array<u32>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 
+override HEADS: u32 = 4u;
+override KV_HEADS: u32 = 1u;
+override K_DIM: u32 = 64u;
+override V_DIM: u32 = 64u;
+override PARTS: u32 = 2u; // groups of threads that share the queries, each V_DIM wide: a power of two, at most 8
 const THREADS = 128u;
+const QUERIES = 8u;
 const NEVER = -3.0e38;
-var<workgroup> query: array<f32, 1024>;
-var<workgroup> weights: array<f32, 128>;
-var<workgroup> rows: array<u32, 128>;    // where each key's value row begins
-var<workgroup> partial: array<f32, 128>;
+var<workgroup> queries: array<vec4<f32>, 512>; // (query, K_DIM / 4)
+var<workgroup> weights: array<f32, 1024>;      // (query, key)
+var<workgroup> sixteenths: array<f32, 128>;    // (query, 16): maxima, then sums, of eight keys
+var<workgroup> tops: array<f32, 8>;
+var<workgroup> sums: array<f32, 8>;
+var<workgroup> fades: array<f32, 8>;
+var<workgroup> v_rows: array<u32, 128>;
 
-fn block_max(v: f32, local: u32) -> f32 {
-    partial[local] = v;
-    workgroupBarrier();
-    for (var step = THREADS / 2u; step > 0u; step /= 2u) {
-        if (local < step) { partial[local] = max(partial[local], partial[local + step]); }
-        workgroupBarrier();
+fn load_queries(first: u32, count: u32, head: u32, local: u32) {
+    for (var i = local; i < QUERIES * K_DIM; i += THREADS) {
+        let t = i / K_DIM;
+        var v = 0.0;
+        if (t < count) { v = q[(first + t) * p.q_stride + head * K_DIM + i % K_DIM] * p.scale; }
+        queries[i / 4u][i % 4u] = v;
     }
-    let top = partial[0];
-    workgroupBarrier();
-    return top;
 }
 
-fn block_sum(v: f32, local: u32) -> f32 {
-    partial[local] = v;
-    workgroupBarrier();
-    for (var step = THREADS / 2u; step > 0u; step /= 2u) {
-        if (local < step) { partial[local] += partial[local + step]; }
-        workgroupBarrier();
-    }
-    let total = partial[0];
-    workgroupBarrier();
-    return total;
+fn capped(s: f32) -> f32 {
+    if (p.cap > 0.0) { return p.cap * tanh(clamp(s / p.cap, -15.0, 15.0)); }
+    return s;
 }
 
-fn score(row: u32) -> f32 {
-    var s = 0.0;
+fn score(row: u32) -> array<f32, 8> {
+    var s: array<f32, 8>;
     if (KV_F32 == 1u) {
-        for (var i = 0u; i < p.k_dim; i++) { s += query[i] * bitcast<f32>(k_cache[row + i]); }
-    } else {
-        for (var i = 0u; i < p.k_dim / 2u; i++) {
-            let k = unpack2x16float(k_cache[row + i]);
-            s += query[2u * i] * k.x + query[2u * i + 1u] * k.y;
+        for (var c = 0u; c < K_DIM / 4u; c++) {
+            let k = bitcast<vec4<f32>>(k_cache[row + c]);
+            for (var t = 0u; t < QUERIES; t++) { s[t] += dot(queries[t * (K_DIM / 4u) + c], k); }
+        }
+        return s;
+    }
+    for (var c = 0u; c < K_DIM / 8u; c++) {
+        let w = k_cache[row + c];
+        let k0 = vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));
+        let k1 = vec4<f32>(unpack2x16float(w.z), unpack2x16float(w.w));
+        for (var t = 0u; t < QUERIES; t++) {
+            let at = t * (K_DIM / 4u) + 2u * c;
+            s[t] += dot(queries[at], k0) + dot(queries[at + 1u], k1);
         }
     }
-    s *= p.scale;
-    if (p.cap > 0.0) { s = p.cap * tanh(clamp(s / p.cap, -15.0, 15.0)); }
     return s;
+}
+
+fn seen(key: u32, position: u32) -> bool {
+    return key <= position && (p.window == 0u || position - key < p.window);
+}
+
+// Turns scores into weights against the running maxima, and adds up their sums.
+fn fold(local: u32) {
+    let query = local / 16u;
+    let base = query * THREADS + 8u * (local % 16u);
+    var top = weights[base];
+    for (var j = 1u; j < 8u; j++) { top = max(top, weights[base + j]); }
+    sixteenths[local] = top;
+    workgroupBarrier();
+    if (local < QUERIES) {
+        top = tops[local];
+        for (var j = 0u; j < 16u; j++) { top = max(top, sixteenths[local * 16u + j]); }
+        fades[local] = exp(tops[local] - top);
+        tops[local] = top;
+    }
+    workgroupBarrier();
+    var sum = 0.0;
+    for (var j = 0u; j < 8u; j++) {
+        var w = 0.0;
+        if (weights[base + j] > NEVER) { w = exp(weights[base + j] - tops[query]); }
+        weights[base + j] = w;
+        sum += w;
+    }
+    sixteenths[local] = sum;
+    workgroupBarrier();
+    if (local < QUERIES) {
+        var total = sums[local] * fades[local];
+        for (var j = 0u; j < 16u; j++) { total += sixteenths[local * 16u + j]; }
+        sums[local] = total;
+    }
 }
 
 fn value_at(row: u32, i: u32) -> f32 {
@@ -74,46 +116,55 @@ fn value_at(row: u32, i: u32) -> f32 {
 @compute @workgroup_size(128)
 fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let head = group.x;
-    let token = group.y;
-    let kv_head = head * p.kv_heads / p.heads;
-    let t = batch_token(token);
-    let k_words = select(p.k_dim / 2u, p.k_dim, KV_F32 == 1u);
-    let v_words = select(p.v_dim / 2u, p.v_dim, KV_F32 == 1u);
-    for (var i = local; i < p.k_dim; i += THREADS) { query[i] = q[token * p.q_stride + head * p.k_dim + i]; }
+    let kv_head = head * KV_HEADS / HEADS;
+    let first = batch_info[p.tiles + 2u * group.y];
+    let count = batch_info[p.tiles + 2u * group.y + 1u];
+    let t = batch_token(first);
+    let last = t.position + count - 1u;
+    load_queries(first, count, head, local);
+    if (local < QUERIES) {
+        tops[local] = select(NEVER, sinks[head], p.has_sinks == 1u);
+        sums[local] = select(0.0, 1.0, p.has_sinks == 1u);
+    }
     workgroupBarrier();
     let begin = select(0u, t.position + 1u - min(p.window, t.position + 1u), p.window > 0u);
-
-    var top = NEVER;
-    var sum = 0.0;
-    if (p.has_sinks == 1u) {
-        top = sinks[head];
-        sum = 1.0;
-    }
-    var held: array<f32, 8>; // elements local, local + 128, ... of the output
-    for (var first = begin; first <= t.position; first += THREADS) {
-        let j = first + local;
-        let seen = j <= t.position;
-        var s = NEVER;
-        if (seen) {
-            let page = batch_info[t.pages + p.group + j / PAGE];
-            s = score(cache_row(page, p.kv_heads, kv_head, j % PAGE, k_words));
-            rows[local] = cache_row(page, p.kv_heads, kv_head, j % PAGE, v_words);
+    let element = local % min(V_DIM, THREADS);
+    let part = local / min(V_DIM, THREADS);
+    let mine = QUERIES / PARTS; // queries a thread adds up
+    var held: array<f32, 16>;   // (V_DIM over THREADS, query)
+    for (var start = begin; start <= last; start += THREADS) {
+        let key = start + local;
+        var s: array<f32, 8>;
+        if (key <= last) {
+            let page = batch_info[t.pages + p.group + key / PAGE];
+            s = score(cache_row(page, KV_HEADS, kv_head, key % PAGE, select(K_DIM / 8u, K_DIM / 4u, KV_F32 == 1u)));
+            v_rows[local] = cache_row(page, KV_HEADS, kv_head, key % PAGE, select(V_DIM / 2u, V_DIM, KV_F32 == 1u));
         }
-        let next = max(top, block_max(s, local));
-        let w = select(0.0, exp(s - next), seen);
-        weights[local] = w;
-        let fade = exp(top - next);
-        sum = sum * fade + block_sum(w, local);
-        top = next;
-        let count = min(THREADS, t.position + 1u - first);
-        for (var i = 0u; i * THREADS + local < p.v_dim; i++) {
-            var v = held[i] * fade;
-            for (var k = 0u; k < count; k++) { v += weights[k] * value_at(rows[k], i * THREADS + local); }
-            held[i] = v;
+        for (var i = 0u; i < QUERIES; i++) {
+            weights[i * THREADS + local] = select(NEVER, capped(s[i]), i < count && key <= last && seen(key, t.position + i));
+        }
+        workgroupBarrier();
+        fold(local);
+        workgroupBarrier();
+        let keys = min(THREADS, last + 1u - start);
+        if (part < PARTS) {
+            for (var e = 0u; e * THREADS + element < V_DIM; e++) {
+                for (var i = 0u; i < mine; i++) { held[8u * e + i] *= fades[part * mine + i]; }
+                for (var k = 0u; k < keys; k++) {
+                    let v = value_at(v_rows[k], e * THREADS + element);
+                    for (var i = 0u; i < mine; i++) { held[8u * e + i] += weights[(part * mine + i) * THREADS + k] * v; }
+                }
+            }
         }
         workgroupBarrier();
     }
-    for (var i = 0u; i * THREADS + local < p.v_dim; i++) {
-        out[(token * p.heads + head) * p.v_dim + i * THREADS + local] = held[i] / sum;
+    if (part >= PARTS) { return; }
+    for (var e = 0u; e * THREADS + element < V_DIM; e++) {
+        for (var i = 0u; i < mine; i++) {
+            let query = part * mine + i;
+            if (query < count) {
+                out[((first + query) * HEADS + head) * V_DIM + e * THREADS + element] = held[8u * e + i] / sums[query];
+            }
+        }
     }
 }
