@@ -47,7 +47,8 @@ def compare(texts, found, expected):
 
 
 def compare_ids(name, tokenizer, texts=TEXTS):
-    compare(texts, ours("encode", unpacked(name), texts), [tokenizer.encode(t, add_special_tokens=False).ids for t in texts])
+    expected = [tokenizer.encode(t, add_special_tokens=False).ids for t in texts]
+    compare(texts, ours("encode", unpacked(name), texts), expected)
 
 
 @pytest.mark.parametrize("name", oracle.PATTERNS)

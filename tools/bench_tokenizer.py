@@ -3,8 +3,8 @@
 
     tools/bench_tokenizer.py [--build build/check] [NAME...]
 
-NAME: vocabularies of ../shared/vocab; default: one of each pre-tokenizer's family. The text is this checkout's own: prose,
-C and Python, and the texts of the vectors in many scripts. Processor time, best of five. Needs the tests' packages
+NAME: vocabularies of ../shared/vocab; default: one of each pre-tokenizer's family. The text is this checkout's own:
+prose, C and Python, and the texts of the vectors in many scripts. Processor time, best of five. Needs the tests' packages
 (build/venv/bin/python) and a build with SHIMMY_TESTS.
 """
 import argparse
@@ -20,7 +20,8 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 def corpus(shared):
-    paths = [p for kind in ("*.md", "src/**/*.c", "src/**/*.h", "shimmy/**/*.c", "tests/*.c", "tests/*.py") for p in ROOT.glob(kind)]
+    kinds = ["*.md", "src/**/*.c", "src/**/*.h", "shimmy/**/*.c", "tests/*.c", "tests/*.py"]
+    paths = [path for kind in kinds for path in ROOT.glob(kind)]
     texts = [p.read_text(encoding="utf-8") for p in sorted(paths)]
     vectors = json.loads((shared / "vocab/vectors/gpt-2.json").read_text())
     return texts + [case["text"] for case in vectors if len(case["text"]) < 500] * 20
@@ -37,7 +38,8 @@ def best_of_five(run):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("names", nargs="*", metavar="NAME", default=["gpt-2", "smollm2", "llama-bpe", "qwen2", "deepseek-coder"])
+    options.add_argument("names", nargs="*", metavar="NAME",
+                         default=["gpt-2", "smollm2", "llama-bpe", "qwen2", "deepseek-coder"])
     options.add_argument("--build", default="build/check")
     chosen = options.parse_args()
     os.environ["SHIMMY_BUILD"] = chosen.build

@@ -155,4 +155,4 @@ static int encode(const void *user, const af_vocab *v, af_scratch *scratch, af_s
     return AF_OK;
 }
 
-const af_kind af_kind_bpe = {"gpt2", false, open_bpe, close_bpe, encode};
+const af_kind af_kind_bpe = {.open = open_bpe, .close = close_bpe, .encode = encode};

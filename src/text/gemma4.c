@@ -77,4 +77,4 @@ static int encode(const void *user, const af_vocab *v, af_scratch *scratch, af_s
     return AF_OK;
 }
 
-const af_kind af_kind_gemma4 = {"gemma4", true, open_gemma4, close_gemma4, encode};
+const af_kind af_kind_gemma4 = {.low_lines = true, .open = open_gemma4, .close = close_gemma4, .encode = encode};

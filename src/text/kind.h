@@ -14,7 +14,6 @@ typedef struct af_scratch {
 } af_scratch;
 
 typedef struct af_kind {
-    const char *name;
     bool low_lines; /* "▁" in a text is a space */
     /* Fills *v and makes the kind's own tables. On failure *state is NULL; the caller closes *v. */
     int (*open)(const af_gguf *file, af_vocab *v, void **state, af_error *error);

@@ -61,4 +61,4 @@ static int encode(const void *state, const af_vocab *v, af_scratch *scratch, af_
     return AF_OK;
 }
 
-const af_kind af_kind_spm = {"llama", true, open_spm, free, encode};
+const af_kind af_kind_spm = {.low_lines = true, .open = open_spm, .close = free, .encode = encode};

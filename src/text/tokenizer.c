@@ -193,10 +193,6 @@ bool af_tokenizer_adds_bos(const af_tokenizer *tok) {
     return tok->vocab.add_bos && tok->vocab.bos >= 0;
 }
 
-bool af_tokenizer_adds_space(const af_tokenizer *tok) {
-    return tok->vocab.add_space_prefix;
-}
-
 /* ---- Decoding ---- */
 
 static bool is_spaced_mark(af_slice bytes) {

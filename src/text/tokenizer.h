@@ -46,8 +46,6 @@ bool af_tokenizer_is_end(const af_tokenizer *tok, int32_t id); /* eos, eot, eom 
 int32_t af_tokenizer_bos(const af_tokenizer *tok);             /* -1 if none */
 int32_t af_tokenizer_eos(const af_tokenizer *tok);
 bool af_tokenizer_adds_bos(const af_tokenizer *tok);
-/* Whether a space goes before the text, and again after each token found whole. */
-bool af_tokenizer_adds_space(const af_tokenizer *tok);
 
 /* A token's bytes as they follow others: without the space that the vocabulary puts before a text, where one begins,
  * and without the one before a mark such as "." where the vocabulary's words all have one. */

@@ -49,7 +49,6 @@ static void note_scores(ugm *state, const af_vocab *v) {
 static int fill(ugm *state, const af_gguf *file, const af_vocab *v, af_error *error) {
     if (!v->scores) return af_fail(error, AF_EFORMAT, "tokenizer.ggml.scores: absent, the kind \"t5\" chooses by them");
     note_scores(state, v);
-    state->remove_extra_spaces = false;
     af_gguf_bool(file, "tokenizer.ggml.remove_extra_whitespaces", &state->remove_extra_spaces);
     const int status = af_charsmap_open(&state->charsmap, file, error);
     return status ? status : af_trie_open(&state->trie, v, error);
@@ -189,4 +188,4 @@ static int encode(const void *user, const af_vocab *v, af_scratch *scratch, af_s
     return AF_OK;
 }
 
-const af_kind af_kind_ugm = {"t5", true, open_ugm, close_ugm, encode};
+const af_kind af_kind_ugm = {.low_lines = true, .open = open_ugm, .close = close_ugm, .encode = encode};

@@ -218,4 +218,4 @@ static int encode(const void *user, const af_vocab *v, af_scratch *scratch, af_s
     return out->failed || w.word->failed ? af_fail_memory(error, text.n, "a text's tokens") : AF_OK;
 }
 
-const af_kind af_kind_wpm = {"bert", false, open_wpm, close_wpm, encode};
+const af_kind af_kind_wpm = {.open = open_wpm, .close = close_wpm, .encode = encode};

@@ -1,6 +1,6 @@
-# Each target of tests/fuzz, replayed over its seeds; where SHIMMY_FUZZ is on (clang, and a build whose SHIMMY_SANITIZE has
-# fuzzer-no-link: the preset "fuzz") also fuzzed for a minute. The fuzzer's finds go to the build's folder: move those worth
-# keeping to tests/fuzz/corpus.
+# Each target of tests/fuzz, replayed over its seeds. Where SHIMMY_FUZZ is on (clang, and a build whose SHIMMY_SANITIZE
+# has fuzzer-no-link: the preset "fuzz") it is fuzzed for a minute instead. The fuzzer's finds go to the build's folder:
+# move those worth keeping to tests/fuzz/corpus.
 option(SHIMMY_FUZZ "Build the libFuzzer targets" OFF)
 set(SHIMMY_FUZZ_SECONDS 60 CACHE STRING "How long ctest runs each fuzzer")
 add_custom_target(fuzzers)
