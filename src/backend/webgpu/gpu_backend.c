@@ -39,7 +39,7 @@ static int probe_subgroups(af_gpu_backend *b, af_error *error) {
     gpu->api->wgpuCommandEncoderRelease(encoder);
     gpu->api->wgpuBindGroupRelease(bind);
     af_gpu_buffer_free(gpu, out);
-    gpu->use_subgroups = gpu->subgroup_size >= 16 && gpu->subgroup_size <= 128 && 128 % gpu->subgroup_size == 0;
+    gpu->use_subgroups = gpu->subgroup_size >= 32 && gpu->subgroup_size <= 128 && 128 % gpu->subgroup_size == 0;
     return status;
 }
 

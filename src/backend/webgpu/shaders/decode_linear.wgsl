@@ -2,7 +2,8 @@
 // packet that the next operation reads. For one to eight tokens, each of another sequence.
 //
 // A workgroup of 256 threads makes 16 outputs: 16 rows, two a thread, 32 lanes a pair; or, GLU, 16 rows of the gate and
-// the same 16 of the other matrix, 16 lanes a pair. Sums run over lanes through workgroup memory.
+// the same 16 of the other matrix, 16 lanes a pair. What follows the product is short work for 16 threads, so it is kept to
+// three barriers.
 //
 // The norm before an operation is folded into its neighbours. Its factor 1 / sqrt(mean(x^2) + eps) is one number a token,
 // so the operation that wrote x has already quantized x * weight, and left sums of squares beside it, one for each 16
@@ -41,9 +42,11 @@ const NEXT_NORM = 16u;
 const NO_Y = 32u;     // y itself is not needed
 const OUTPUTS = 16u;
 
-var<workgroup> partial: array<f32, 512>;
-var<workgroup> factors: array<f32, 8>;
-var<workgroup> outputs: array<f32, 16>;
+var<workgroup> products: array<f32, 32>;  // of the 16 outputs; GLU: gate and other side by side
+var<workgroup> squares: array<f32, 8>;    // sums of squares, of 32 threads each
+var<workgroup> outputs: array<f32, 16>;   // what goes to the next packet
+var<workgroup> squares_out: array<f32, 16>;
+var<workgroup> quants: array<i32, 16>;
 
 fn load_other(block: u32) -> Quants {
     if (HIGH_BITS == 4u) { return Quants(others4[p.low2 + 2u * block], others4[p.low2 + 2u * block + 1u]); }
@@ -65,35 +68,28 @@ fn load_other_scales(block: u32) -> vec4<f32> {
     return vec4<f32>(pair, pair);
 }
 
-// 1 / sqrt(mean(x^2) + eps) of each token; every thread must come here.
-fn read_factors(local: u32) {
-    let count = 2u * p.blocks; // sums of squares a token
-    for (var t = 0u; t < TOKENS; t++) {
-        let base = t * p.packet + 3u * p.blocks;
-        var s = 0.0;
-        for (var i = local; i < count / 4u; i += 256u) {
-            let v = bitcast<vec4<f32>>(acts[base + i]);
-            s += v.x + v.y + v.z + v.w;
-        }
-        if (local == 0u && count % 4u != 0u) {
-            let v = bitcast<vec4<f32>>(acts[base + count / 4u]);
-            s += v.x + v.y; // counts are even
-        }
-        partial[local] = s;
-        workgroupBarrier();
-        if (local < 16u) {
-            var sum = 0.0;
-            for (var i = 0u; i < 16u; i++) { sum += partial[16u * local + i]; }
-            partial[256u + local] = sum;
-        }
-        workgroupBarrier();
-        if (local == 0u) {
-            var sum = 0.0;
-            for (var i = 0u; i < 16u; i++) { sum += partial[256u + i]; }
-            factors[t] = inverseSqrt(sum / f32(32u * p.blocks) + p.eps);
-        }
-        workgroupBarrier();
+// This thread's share of a token's sums of squares.
+fn share_of_squares(t: u32, local: u32) -> f32 {
+    let count = 2u * p.blocks; // even
+    let base = t * p.packet + 3u * p.blocks;
+    var s = 0.0;
+    for (var i = local; i < count / 4u; i += 256u) {
+        let v = bitcast<vec4<f32>>(acts[base + i]);
+        s += v.x + v.y + v.z + v.w;
     }
+    if (local == 0u && count % 4u != 0u) {
+        let v = bitcast<vec4<f32>>(acts[base + count / 4u]);
+        s += v.x + v.y;
+    }
+    return s;
+}
+
+// 1 / sqrt(mean(x^2) + eps)
+fn norm_factor() -> f32 {
+    if ((p.flags & FACTOR) == 0u) { return 1.0; }
+    var sum = 0.0;
+    for (var i = 0u; i < 8u; i++) { sum += squares[i]; }
+    return inverseSqrt(sum / f32(32u * p.blocks) + p.eps);
 }
 
 fn act(v: f32) -> f32 {
@@ -102,59 +98,63 @@ fn act(v: f32) -> f32 {
     return 0.5 * v * (1.0 + tanh(u));
 }
 
-// The finished number of output o (0 .. 15) from the lanes' sums.
+// The finished number of output o (0 .. 15).
 fn finish(o: u32, row: u32, factor: f32) -> f32 {
-    if (GLU == 1u) {
-        var gate = 0.0;
-        var up = 0.0;
-        for (var i = 0u; i < 16u; i++) {
-            gate += partial[o * 32u + 2u * i];
-            up += partial[o * 32u + 2u * i + 1u];
-        }
-        gate *= factor;
-        up *= factor;
-        if ((p.flags & BIAS) != 0u) {
-            gate += small[row];
-            up += small[p.rows + row];
-        }
-        return act(gate) * up;
+    if (GLU == 0u) {
+        let v = products[o] * factor;
+        if ((p.flags & BIAS) != 0u) { return v + small[row]; }
+        return v;
     }
-    var sum = 0.0;
-    for (var i = 0u; i < 32u; i++) { sum += partial[(o / 2u) * 64u + 2u * i + (o & 1u)]; }
-    sum *= factor;
-    if ((p.flags & BIAS) != 0u) { sum += small[row]; }
-    return sum;
+    var gate = products[2u * o] * factor;
+    var up = products[2u * o + 1u] * factor;
+    if ((p.flags & BIAS) != 0u) {
+        gate += small[row];
+        up += small[p.rows + row];
+    }
+    return act(gate) * up;
 }
 
-// 16 outputs to the next packet: half a block, its scale and, for a norm to come, the sum of squares.
-fn write_half(token: u32, half: u32) {
+// Output o to the next packet, with its fifteen neighbours: half a block, its scale and, for a norm to come, the sum of
+// squares. Called by all threads; 16 of them work.
+fn write_half(o: u32, token: u32, half: u32, works: bool) {
     let base = token * p.next_packet * 4u;
-    let norm_at = select(0u, p.rows * (1u + GLU), (p.flags & BIAS) != 0u);
-    var squares = 0.0;
     var top = 0.0;
-    var v: array<f32, 16>;
-    for (var j = 0u; j < 16u; j++) {
-        v[j] = outputs[j];
-        squares += v[j] * v[j];
-        if ((p.flags & NEXT_NORM) != 0u) { v[j] *= small[norm_at + half * 16u + j]; }
-        top = max(top, abs(v[j]));
+    if (works) {
+        for (var j = 0u; j < 16u; j++) { top = max(top, abs(outputs[j])); }
+        quants[o] = i32(round(outputs[o] * select(0.0, 127.0 / top, top > 0.0)));
     }
-    let inverse = select(0.0, 127.0 / top, top > 0.0);
-    var sum = 0;
-    for (var w = 0u; w < 4u; w++) {
+    workgroupBarrier();
+    if (works && o < 4u) {
         var word = 0u;
-        for (var j = 0u; j < 4u; j++) {
-            let q = i32(round(v[4u * w + j] * inverse));
-            word |= (u32(q) & 0xffu) << (8u * j);
-            sum += q;
-        }
-        next[base + half * 4u + w] = word;
+        for (var j = 0u; j < 4u; j++) { word |= (u32(quants[4u * o + j]) & 0xffu) << (8u * j); }
+        next[base + half * 4u + o] = word;
     }
-    let d = top / 127.0;
-    let scales = base + 8u * p.next_blocks + (half / 2u) * 4u + half % 2u;
-    next[scales] = bitcast<u32>(d);
-    next[scales + 2u] = bitcast<u32>(d * f32(sum));
-    next[base + 12u * p.next_blocks + half] = bitcast<u32>(squares);
+    if (works && o == 5u) {
+        var square = 0.0;
+        for (var j = 0u; j < 16u; j++) { square += squares_out[j]; }
+        next[base + 12u * p.next_blocks + half] = bitcast<u32>(square);
+    }
+    if (works && o == 4u) {
+        var sum = 0;
+        for (var j = 0u; j < 16u; j++) { sum += quants[j]; }
+        let scales = base + 8u * p.next_blocks + (half / 2u) * 4u + half % 2u;
+        next[scales] = bitcast<u32>(top / 127.0);
+        next[scales + 2u] = bitcast<u32>(top / 127.0 * f32(sum));
+    }
+}
+
+// Output o of a token: to y, and weighted for the norm to come to `outputs`; its square beside it.
+fn write_output(o: u32, half: u32, t: u32) {
+    let row = half * OUTPUTS + o;
+    var v = finish(o, row, norm_factor());
+    let at = t * p.stride + p.first + row;
+    if ((p.flags & RESIDUAL) != 0u) { v += y[at]; }
+    if ((p.flags & NO_Y) == 0u) { y[at] = v; }
+    if ((p.flags & NEXT) == 0u) { return; }
+    squares_out[o] = v * v;
+    let norm_at = select(0u, p.rows * (1u + GLU), (p.flags & BIAS) != 0u);
+    if ((p.flags & NEXT_NORM) != 0u) { v *= small[norm_at + row]; }
+    outputs[o] = v;
 }
 
 @compute @workgroup_size(256)
@@ -189,22 +189,22 @@ fn decode_linear(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroup
             sums[t] += vec2<f32>(block_dot(q0, c0, xa, xb, s), block_dot(q1, c1, xa, xb, s));
         }
     }
-    if ((p.flags & FACTOR) != 0u) { read_factors(local); }
     for (var t = 0u; t < TOKENS; t++) {
-        partial[2u * local] = sums[t].x;
-        partial[2u * local + 1u] = sums[t].y;
-        workgroupBarrier();
-        let out_row = half * OUTPUTS + local;
-        if (local < OUTPUTS && here && t < p.tokens) {
-            var factor = 1.0;
-            if ((p.flags & FACTOR) != 0u) { factor = factors[t]; }
-            var v = finish(local, out_row, factor);
-            let at = t * p.stride + p.first + out_row;
-            if ((p.flags & RESIDUAL) != 0u) { v += y[at]; }
-            if ((p.flags & NO_Y) == 0u) { y[at] = v; }
-            outputs[local] = v;
+        let x = team_sum(sums[t].x, lanes, local);
+        let y_ = team_sum(sums[t].y, lanes, local);
+        if (lane == 0u) {
+            products[2u * pair] = x;
+            products[2u * pair + 1u] = y_;
+        }
+        if ((p.flags & FACTOR) != 0u) {
+            let s = team_sum(share_of_squares(t, local), 32u, local);
+            if (local % 32u == 0u) { squares[local / 32u] = s; }
         }
         workgroupBarrier();
-        if (local == 0u && here && t < p.tokens && (p.flags & NEXT) != 0u) { write_half(t, half); }
+        let works = local < OUTPUTS && here && t < p.tokens;
+        if (works) { write_output(local, half, t); }
+        workgroupBarrier();
+        if ((p.flags & NEXT) != 0u) { write_half(local, t, half, works); }
+        workgroupBarrier();
     }
 }

@@ -26,3 +26,16 @@ fn lanes_max(v: f32, local: u32) -> f32 {
     workgroupBarrier();
     return top;
 }
+
+// The sum over the `width` neighbouring threads of a team.
+fn team_sum(v: f32, width: u32, local: u32) -> f32 {
+    lanes_cells[local] = v;
+    workgroupBarrier();
+    for (var step = width / 2u; step > 0u; step /= 2u) {
+        if (local % width < step) { lanes_cells[local] += lanes_cells[local + step]; }
+        workgroupBarrier();
+    }
+    let total = lanes_cells[local - local % width];
+    workgroupBarrier();
+    return total;
+}
