@@ -66,7 +66,6 @@ def test_rounded_kernels_drift_no_further_than_the_peer_s(name, tmp_path):
     tokens.write_text(" ".join(map(str, drift["tokens"])))
     found = shimmy_json("perplexity", model, "--tokens", tokens, "--kl")
     assert found["tokens"] == len(drift["tokens"])
-    # The peer's figure to its two digits: another rounding of the same quality moves the third.
-    assert round(found["mean_kl"], 4) <= round(drift["llama_cpp_mean_kl"], 4)
+    assert found["mean_kl"] <= drift["llama_cpp_mean_kl"]
     exact = shimmy_json("perplexity", model, "--tokens", tokens, "--exact", "--kv", "f32")
     assert exact["mean_nll"] == pytest.approx(drift["exact_mean_nll"], abs=0.001)
