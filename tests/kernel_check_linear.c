@@ -103,17 +103,21 @@ static void problem_close(problem *p) {
     free(p->x);
 }
 
+typedef enum arithmetic { FAST, FINE, EXACT, MODES } arithmetic;
+static const char *const MODE_NAMES[] = {"", "fine ", "exact "};
+
 #define GAP       3 /* floats between rows of the output that must stay as they are */
 #define UNTOUCHED 12345.0f
 
 /* W x for all tokens, in batches of `batch` tokens and `panels` panels at a time; out is (tokens, rows). */
-static void multiply(const problem *p, bool exact, af_isa isa, uint32_t batch, uint32_t panels, float *out) {
+static void multiply(const problem *p, arithmetic mode, af_isa isa, uint32_t batch, uint32_t panels, float *out) {
     af_error error;
     af_packed *packed;
     af_acts *acts;
+    bool exact = mode == EXACT;
     if (!exact) memcpy((void *)p->copy.data, p->w.data, p->w.rows * af_row_bytes(p->w.format, p->w.cols));
     if (af_packed_open(kernel_pool(), exact ? &p->w : &p->copy, exact, isa, &packed, &error) ||
-        af_acts_open(batch, p->w.cols, &acts, &error))
+        af_acts_open(2 * batch, p->w.cols, &acts, &error))
         fail_msg("%s", error.text);
     size_t rows = p->w.rows, stride = rows + GAP;
     float *wide = malloc(batch * stride * sizeof *wide);
@@ -122,7 +126,7 @@ static void multiply(const problem *p, bool exact, af_isa isa, uint32_t batch, u
     for (uint32_t t = 0; t < p->tokens; t += batch) {
         uint32_t n = p->tokens - t < batch ? p->tokens - t : batch;
         for (size_t i = 0; i < batch * stride; i++) wide[i] = UNTOUCHED;
-        af_acts_set(acts, p->x + (size_t)t * p->w.cols, p->w.cols, n, p->w.cols);
+        af_acts_set(acts, p->x + (size_t)t * p->w.cols, p->w.cols, n, p->w.cols, mode == FINE);
         if (af_packed_wants_int8(packed)) {
             af_acts_quantize(acts, isa, n / 2, n);
             af_acts_quantize(acts, isa, 0, n / 2);
@@ -143,10 +147,10 @@ static void multiply(const problem *p, bool exact, af_isa isa, uint32_t batch, u
     af_packed_close(packed);
 }
 
-static float *results(const problem *p, bool exact, af_isa isa, uint32_t batch, uint32_t panels) {
+static float *results(const problem *p, arithmetic mode, af_isa isa, uint32_t batch, uint32_t panels) {
     float *out = malloc((size_t)p->tokens * p->w.rows * sizeof *out);
     assert_non_null(out);
-    multiply(p, exact, isa, batch, panels, out);
+    multiply(p, mode, isa, batch, panels, out);
     return out;
 }
 
@@ -156,12 +160,12 @@ static bool fits(const af_format *f, uint32_t cols) {
 
 /* ---- Checks ---- */
 
-static void assert_same_results(const problem *p, bool exact, af_isa isa, uint32_t batch, uint32_t panels,
+static void assert_same_results(const problem *p, arithmetic mode, af_isa isa, uint32_t batch, uint32_t panels,
                                 const float *wanted) {
     char where[160];
-    snprintf(where, sizeof where, "%s%s %s, %u rows, %u columns, %u tokens by %u, %u panels", exact ? "exact " : "",
+    snprintf(where, sizeof where, "%s%s %s, %u rows, %u columns, %u tokens by %u, %u panels", MODE_NAMES[mode],
              p->w.format->name, af_isa_name(isa), p->w.rows, p->w.cols, p->tokens, batch, panels);
-    float *found = results(p, exact, isa, batch, panels);
+    float *found = results(p, mode, isa, batch, panels);
     kernel_assert_same(found, wanted, (size_t)p->tokens * p->w.rows, where);
     free(found);
 }
@@ -179,10 +183,10 @@ static void every_instruction_set_equals_scalar_bit_for_bit(void) {
         for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
             if (!fits(f, SHAPES[i].cols)) continue;
             problem p = problem_open(f, SHAPES[i].rows, SHAPES[i].cols, SHAPES[i].tokens, (scales)(i % 3), i + 1);
-            for (int exact = 0; exact <= 1; exact++) {
-                float *wanted = results(&p, exact, AF_ISA_SCALAR, p.tokens, 1000);
+            for (arithmetic mode = FAST; mode < MODES; mode++) {
+                float *wanted = results(&p, mode, AF_ISA_SCALAR, p.tokens, 1000);
                 for (af_isa isa = AF_ISA_AVX2; isa <= af_cpu_isa(); isa++)
-                    assert_same_results(&p, exact, isa, p.tokens, 1000, wanted);
+                    assert_same_results(&p, mode, isa, p.tokens, 1000, wanted);
                 free(wanted);
             }
             problem_close(&p);
@@ -194,12 +198,12 @@ static void batches_and_panel_splits_change_no_bit(void) {
     static const uint32_t BATCHES[] = {1, 2, 3, 5, 8, 13, 16, 31};
     for (size_t k = 0; af_format_at(k); k++) {
         problem p = problem_open(af_format_at(k), 49, 512, 40, SCALES_USUAL, k);
-        for (int exact = 0; exact <= 1; exact++) {
+        for (arithmetic mode = FAST; mode < MODES; mode++) {
             for (af_isa isa = AF_ISA_SCALAR; isa <= af_cpu_isa(); isa++) {
-                if (isa == AF_ISA_SCALAR && exact) continue;
-                float *wanted = results(&p, exact, isa, p.tokens, 1000);
+                if (isa == AF_ISA_SCALAR && mode == EXACT) continue;
+                float *wanted = results(&p, mode, isa, p.tokens, 1000);
                 for (size_t i = 0; i < sizeof BATCHES / sizeof *BATCHES; i++)
-                    assert_same_results(&p, exact, isa, BATCHES[i], 1 + i % 3, wanted);
+                    assert_same_results(&p, mode, isa, BATCHES[i], 1 + i % 3, wanted);
                 free(wanted);
             }
         }
@@ -241,8 +245,9 @@ static void scalar_equals_decoded_weights_within_rounding(void) {
     for (size_t k = 0; af_format_at(k); k++) {
         const af_format *f = af_format_at(k);
         problem p = problem_open(f, 20, 1024, 3, SCALES_USUAL, 77);
-        float *fast = results(&p, false, AF_ISA_SCALAR, p.tokens, 1000);
-        float *exact = results(&p, true, AF_ISA_SCALAR, p.tokens, 1000);
+        float *fast = results(&p, FAST, AF_ISA_SCALAR, p.tokens, 1000);
+        float *exact = results(&p, EXACT, AF_ISA_SCALAR, p.tokens, 1000);
+        float *fine = results(&p, FINE, AF_ISA_SCALAR, p.tokens, 1000);
         float w[1024];
         for (uint32_t row = 0; row < p.w.rows; row++) {
             f->decode((const unsigned char *)p.w.data + row * af_row_bytes(f, p.w.cols), w, p.w.cols);
@@ -253,12 +258,14 @@ static void scalar_equals_decoded_weights_within_rounding(void) {
                 if (fabs(found - (int8 ? r.rounded : r.sum)) > (int8 ? 1e-5 * r.terms : close))
                     fail_msg("%s: %.9g, wanted %.9g", f->name, found, int8 ? r.rounded : r.sum);
                 assert_true(fabs(found - r.sum) <= r.rounding + close);
+                assert_true(fabs(fine[t * p.w.rows + row] - r.sum) <= r.rounding / 254 + 1e-5 * r.terms);
                 if (fabs(exact[t * p.w.rows + row] - r.sum) > close)
                     fail_msg("exact %s: %.9g, wanted %.9g", f->name, exact[t * p.w.rows + row], r.sum);
             }
         }
         free(fast);
         free(exact);
+        free(fine);
         problem_close(&p);
     }
 }
@@ -273,11 +280,14 @@ static void odd_activations_are_the_same_everywhere(void) {
         else
             for (uint32_t i = 0; i < 32; i++) x[i] = odd;
     }
-    float *wanted = results(&p, false, AF_ISA_SCALAR, p.tokens, 1);
-    for (af_isa isa = AF_ISA_AVX2; isa <= af_cpu_isa(); isa++) assert_same_results(&p, false, isa, p.tokens, 1, wanted);
-    assert_true(isnan(wanted[14 * p.w.rows]) && isnan(wanted[15 * p.w.rows])); /* NaN is not hidden */
-    assert_false(isnan(wanted[8 * p.w.rows]));
-    free(wanted);
+    for (arithmetic mode = FAST; mode <= FINE; mode++) {
+        float *wanted = results(&p, mode, AF_ISA_SCALAR, p.tokens, 1);
+        for (af_isa isa = AF_ISA_AVX2; isa <= af_cpu_isa(); isa++)
+            assert_same_results(&p, mode, isa, p.tokens, 1, wanted);
+        assert_true(isnan(wanted[14 * p.w.rows]) && isnan(wanted[15 * p.w.rows])); /* NaN is not hidden */
+        assert_false(isnan(wanted[8 * p.w.rows]));
+        free(wanted);
+    }
     problem_close(&p);
 }
 
@@ -349,7 +359,7 @@ static void bench_shape(const af_format *f, uint32_t rows, uint32_t cols, uint32
     snprintf(name, sizeof name, "%s pack %ux%u", f->name, rows, cols);
     if (tokens == 1) kernel_report(name, took, (double)bytes, "GB/s", 0);
     if (af_acts_open(tokens, cols, &t.acts, &error)) return;
-    af_acts_set(t.acts, p.x, cols, tokens, cols);
+    af_acts_set(t.acts, p.x, cols, tokens, cols, false);
     if (af_packed_wants_int8(t.packed)) {
         double ns = kernel_time(run_quantize, &t);
         snprintf(name, sizeof name, "quantize %ux%u, 1 thread", tokens, cols);

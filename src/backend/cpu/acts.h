@@ -3,16 +3,22 @@
  * Rounded to int8 a block of 32 columns at a time: d = the largest magnitude / 127, q = x / d to the nearest integer.
  * With it go the sums that formats with an offset or a minimum need, so that no kernel adds up activations.
  *
- * Up to 16 tokens lie side by side, block after block, so that a tile of tokens reads one stream and no two tokens
- * compete for the same cache set; smaller batches lie closer (`lanes`). Every array below has an entry for each
- * (token, block), at af_acts_at().
+ * A token in this form is a strand; a fine token is two: x / d2 for d2 = the largest magnitude / (127 * 254), to the
+ * nearest integer, is 254 * q + q2 with both in -127 .. 127; the first strand is q with d = 254 * d2, the second q2
+ * with d2. Products are linear, so kernels multiply strands as if they were tokens and add the two when they store.
+ *
+ * Up to 16 strands lie side by side, block after block, so that a tile of strands reads one stream and no two compete
+ * for the same cache set; smaller batches lie closer (`lanes`). Every array below has an entry for each (strand,
+ * block), at af_acts_at().
  */
 #ifndef AF_CPU_ACTS_H
 #define AF_CPU_ACTS_H
 
 #include "backend/cpu/layout.h"
 
-#define AF_LANES 16 /* the most tokens side by side; a tile of tokens never crosses such a group */
+#define AF_LANES 16 /* the most strands side by side; a tile of strands never crosses such a group */
+
+#define AF_FINE 254.0f /* steps of a fine token's second strand in one of its first */
 
 /* A block with no magnitude above this is taken as zero: its scale's reciprocal could overflow. */
 #define AF_ACTS_SMALLEST 1e-30f
@@ -34,21 +40,23 @@ struct af_acts {
     const float *x; /* the caller's: token t's row is x + t * stride */
     size_t stride;
     uint32_t tokens, width;
-    uint32_t blocks; /* of 32 columns; a width that is no multiple of 32 is never quantized */
-    uint32_t lanes;  /* 1, 2, 4, 8 or 16 tokens side by side */
+    bool fine;
+    uint32_t strands; /* tokens, or twice as many */
+    uint32_t blocks;  /* of 32 columns; a width that is no multiple of 32 is never quantized */
+    uint32_t lanes;   /* 1, 2, 4, 8 or 16 strands side by side */
 
     int8_t *q; /* 32 an entry */
     float *d;
     float *sum, *sum_first, *sum_second; /* d * the sum of q: all 32, the first and the second 16 columns */
     int32_t *start[AF_STARTS];
 
-    uint32_t max_tokens, max_width;
+    uint32_t max_strands, max_width;
     unsigned char *memory;
     size_t bytes;
 };
 
-static inline size_t af_acts_at(const af_acts *a, uint32_t token, uint32_t block) {
-    return ((size_t)(token / a->lanes) * a->blocks + block) * a->lanes + token % a->lanes;
+static inline size_t af_acts_at(const af_acts *a, uint32_t strand, uint32_t block) {
+    return ((size_t)(strand / a->lanes) * a->blocks + block) * a->lanes + strand % a->lanes;
 }
 
 /* Stores what goes with the quantized block at `at`: its scale and, given the integer sums of its halves, the rest. */

@@ -114,7 +114,7 @@ static int open_values(af_cpu *cpu, af_error *error) {
     if (!status) status = open_rows(&cpu->normed, larger(tokens, rows), in, "activations", error);
     if (!status) status = open_rows(&cpu->product, tokens, out, "activations", error);
     if (!status) status = open_rows(&cpu->logits, rows, plan->ops[plan->op_count - 1].u.head.w.rows, "logits", error);
-    if (!status) status = af_acts_open(larger(tokens, rows), in, &cpu->acts, error);
+    if (!status) status = af_acts_open(larger(tokens, 2 * rows), in, &cpu->acts, error);
     for (size_t i = 0; i < plan->rope_count && !status; i++) {
         status = open_rows(&cpu->turns[i].cosines, tokens, plan->ropes[i].rotated, "rotations", error);
         if (!status) status = open_rows(&cpu->turns[i].sines, tokens, plan->ropes[i].rotated, "rotations", error);

@@ -69,7 +69,7 @@ typedef struct intake {
     const uint32_t *rows; /* of in; NULL: all of them */
     uint32_t width;
     bool fill; /* cpu->normed is written: rows are normed or gathered */
-    bool quantize;
+    bool quantize, fine;
 } intake;
 
 static void take_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
@@ -88,7 +88,7 @@ static void take_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end
 /* Fills cpu->acts with `count` rows. */
 static void take_in(af_cpu *cpu, const intake *take, uint32_t count) {
     const af_cpu_rows *from = take->fill ? &cpu->normed : take->in;
-    af_acts_set(cpu->acts, from->p, from->stride, count, take->width);
+    af_acts_set(cpu->acts, from->p, from->stride, count, take->width, take->fine);
     if (take->fill || take->quantize) af_cpu_ranges(cpu, take_rows, take, count, take->width);
 }
 
@@ -197,7 +197,8 @@ void af_cpu_head(af_cpu *cpu, const af_cpu_op *op) {
                          .rows = cpu->wanted,
                          .width = head->w.cols,
                          .fill = true,
-                         .quantize = any_int8(op, 1)};
+                         .quantize = any_int8(op, 1),
+                         .fine = true};
     take_in(cpu, &take, cpu->row_count);
     product p = {
         .cpu = cpu, .op = op, .tokens = cpu->row_count, .part_count = 1, .to = {cpu->logits}, .finish = finish_head};

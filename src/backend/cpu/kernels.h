@@ -9,6 +9,7 @@
  *         with a scale for 16 columns:   t = fma(scale_2, i_2, scale_1 * i_1)
  *         sum = fma(t, d, sum)
  *         with minima: sum = fma(minimum, d * sum of q, sum), for 16 columns twice
+ *     a fine token: the sum of its first strand + that of its second
  *
  * Floats (f32, f16, bf16 weights, and exact mode) have two sums, of the even and the odd columns, each a chain of fma;
  * the result is even + odd.
@@ -22,9 +23,9 @@ typedef struct af_panel_job {
     const unsigned char *panel;
     const af_acts *acts;
     uint32_t cols;
-    uint32_t rows;                   /* of the panel that exist: 1..16 */
-    uint32_t token_begin, token_end; /* begin: a multiple of AF_LANES */
-    float *out;                      /* token t's first row of this panel is out + t * stride */
+    uint32_t rows;       /* of the panel that exist: 1..16 */
+    uint32_t begin, end; /* strands, or tokens for float weights; begin: a multiple of AF_LANES */
+    float *out;          /* token t's first row of this panel is out + t * stride */
     size_t stride;
 } af_panel_job;
 

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* A chunk of tokens goes through all panels before the next: its activations then stay in the second-level cache. */
+/* A chunk of strands goes through all panels before the next: it then stays in the second-level cache. */
 #define CHUNK_BYTES ((size_t)768 << 10)
 /* Source bytes that a packing task takes: small enough for an even share and a short double residence. */
 #define TASK_BYTES ((size_t)512 << 10)
@@ -101,8 +101,8 @@ void af_packed_close(af_packed *packed) {
     free(packed);
 }
 
-/* Tokens whose activations stay in cache together: a multiple of AF_LANES. */
-static uint32_t chunk_tokens(const af_packed *p) {
+/* Strands (or tokens in floats) that stay in cache together: a multiple of AF_LANES. */
+static uint32_t chunk_of(const af_packed *p) {
     size_t row = (size_t)p->w.cols * (af_packed_wants_int8(p) ? 1 : sizeof(float));
     size_t tokens = CHUNK_BYTES / row / AF_LANES * AF_LANES;
     return tokens < AF_LANES ? AF_LANES : tokens > UINT32_MAX / 2 ? UINT32_MAX / 2 + 1 : (uint32_t)tokens;
@@ -120,17 +120,18 @@ void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t p
                         float *out, size_t stride, void *scratch) {
     assert(acts->width == packed->w.cols && panel_end <= af_packed_panels(packed));
     /* Decoding costs more than fetching activations again: in exact mode all tokens pass a panel at once. */
-    uint32_t chunk = packed->exact ? acts->tokens : chunk_tokens(packed);
-    for (uint32_t t = 0; t < acts->tokens; t += chunk) {
-        uint32_t end = acts->tokens - t < chunk ? acts->tokens : t + chunk;
+    uint32_t count = af_packed_wants_int8(packed) ? acts->strands : acts->tokens;
+    uint32_t chunk = packed->exact ? count : chunk_of(packed);
+    for (uint32_t t = 0; t < count; t += chunk) {
+        uint32_t end = count - t < chunk ? count : t + chunk;
         for (uint32_t i = panel_begin; i < panel_end; i++) {
             packed->multiply(&(af_panel_job){
                 .panel = panel_of(packed, i, scratch),
                 .acts = acts,
                 .cols = packed->w.cols,
                 .rows = panel_rows(packed, i),
-                .token_begin = t,
-                .token_end = end,
+                .begin = t,
+                .end = end,
                 .out = out + (size_t)i * AF_PANEL,
                 .stride = stride,
             });

@@ -3,8 +3,8 @@
  * A matrix is packed once at load into panels of AF_PANEL rows, quants interleaved so that one vector holds the same
  * columns of all rows of a panel: a row is a lane, sums run down the columns in one fixed order, nothing is reduced
  * across lanes. Activations are quantized once for all matrices that share them. For one (row, token) the sequence of
- * integer and float operations is the same in every kernel, the scalar reference included: results are equal bit for bit
- * whatever the instruction set, the number of tokens or the split of panels over threads.
+ * integer and float operations is the same in every kernel, the scalar reference included: results are equal bit for
+ * bit whatever the instruction set, the number of tokens or the split of panels over threads.
  *
  * In exact mode nothing is packed or rounded: rows are decoded to f32 and multiplied in f32.
  */
@@ -17,8 +17,8 @@
 #define AF_PANEL 16
 
 typedef enum af_isa { AF_ISA_SCALAR, AF_ISA_AVX2, AF_ISA_AVX512 /* F, BW, VL, VNNI */ } af_isa;
-af_isa af_cpu_isa(void);               /* the best this machine has; AF_CPU_ISA=scalar|avx2|avx512 lowers it */
-const char *af_isa_name(af_isa isa);   /* "avx512-vnni" */
+af_isa af_cpu_isa(void);             /* the best this machine has; AF_CPU_ISA=scalar|avx2|avx512 lowers it */
+const char *af_isa_name(af_isa isa); /* "avx512-vnni" */
 
 typedef struct af_packed af_packed;
 
@@ -34,14 +34,16 @@ bool af_packed_wants_int8(const af_packed *packed); /* false: it multiplies the 
 typedef struct af_acts af_acts;
 int af_acts_open(uint32_t max_tokens, uint32_t max_width, af_acts **out, af_error *error);
 void af_acts_close(af_acts *acts);
-/* Points at x (tokens rows of width floats, `stride` floats apart) and forgets what was quantized. */
-void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width);
+/* Points at x (tokens rows of width floats, `stride` floats apart) and forgets what was quantized. `fine` asks for 15
+ * bits in place of 8: twice the work, and the room of two tokens for each. Meant for the head, whose rounding nothing
+ * averages out before it is seen: in SmolLM2 it is two fifths of all divergence from exact. */
+void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width, bool fine);
 /* Quantizes rows token_begin .. token_end - 1 to int8 (call from pool tasks, disjoint ranges). */
 void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end);
 
-/* out[t * stride + r] = (W x_t)[r] for the rows of panels panel_begin .. panel_end - 1 and all tokens of acts. Rows past
- * w->rows are not written. Call from pool tasks, disjoint ranges. `scratch` is a worker's own, af_linear_scratch_bytes()
- * large, 64-byte aligned. */
+/* out[t * stride + r] = (W x_t)[r] for the rows of panels panel_begin .. panel_end - 1 and all tokens of acts. Rows
+ * past w->rows are not written. Call from pool tasks, disjoint ranges. `scratch` is a worker's own,
+ * af_linear_scratch_bytes() large, 64-byte aligned. */
 size_t af_linear_scratch_bytes(const af_packed *packed);
 void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t panel_begin, uint32_t panel_end,
                         float *out, size_t stride, void *scratch);

@@ -2,15 +2,15 @@
  * first defines
  *
  *     LANES           rows in a vector: 16 or 8. A panel is done in 16 / LANES passes.
- *     TILE_SIZES      a list of the numbers of tokens done at once: 1, 2, 4, ... at most AF_LANES; and
+ *     TILE_SIZES      a list of the numbers of strands done at once: 1, 2, 4, ... at most AF_LANES; and
  *     FLOAT_TILE_SIZES  the same for float weights, which need two registers a token
- *     TOGETHER        tokens of a tile whose integer dots are interleaved, a divisor of the larger sizes
+ *     TOGETHER        strands of a tile whose integer dots are interleaved, a divisor of the larger sizes
  *     KERNEL, TILE_KERNEL, INLINE  storage class and target attribute; TILE_KERNEL is never inlined
  *     vf, vi, v16, v32  vectors of float, of anything integer, of uint16_t, of int32_t
  *     and the functions used below.
  *
- * The tile: a block's codes are unpacked once into 8 vectors and multiplied with each of T tokens in turn; sums stay in
- * registers. For one token the loads are the bound, and the lines ahead are prefetched.
+ * The tile: a block's codes are unpacked once into 8 vectors and multiplied with each of T strands in turn; sums stay
+ * in registers. For one token the loads are the bound, and the lines ahead are prefetched.
  */
 #include <string.h>
 
@@ -94,7 +94,7 @@ INLINE void dots_of(af_layout l, bool second_half, const vi codes[8], const af_a
     for (uint32_t i = 0; i < tokens; i++) dots[i] = to_float(sums[i]);
 }
 
-/* Adds what a block contributes for `tokens` <= TOGETHER tokens from entry `at`. */
+/* Adds what a block contributes for `tokens` <= TOGETHER strands from entry `at`. */
 INLINE void add_block(af_layout l, const vi codes[8], const lane_scales *s, const af_acts *a, size_t at,
                       uint32_t tokens, vf *sums) {
     bool halves = l.columns == 16;
@@ -123,7 +123,21 @@ INLINE void store_rows(const af_panel_job *job, uint32_t token, uint32_t pass, v
     }
 }
 
-/* Tokens t .. t + tokens - 1 of one group, tokens <= T; what lies up to T is computed and dropped. */
+/* Each strand's row, or the sum of each two where tokens are fine. */
+INLINE void store_strands(uint32_t T, const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass,
+                          const vf *sums) {
+    bool fine = T > 1 && job->acts->fine;
+    UNROLL
+    for (uint32_t i = 0; i < T; i++) {
+        if (i >= tokens) break;
+        if (!fine)
+            store_rows(job, t + i, pass, sums[i]);
+        else if (i % 2 == 0)
+            store_rows(job, (t + i) / 2, pass, add(sums[i], sums[i + 1]));
+    }
+}
+
+/* Strands t .. t + tokens - 1 of one group, tokens <= T; what lies up to T is computed and dropped. */
 INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass) {
     const af_acts *a = job->acts;
     const unsigned char *p = job->panel;
@@ -136,9 +150,9 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
         const unsigned char *head = p;
         uint32_t here = blocks - b < step ? blocks - b : step;
         p += af_layout_head_bytes(l);
-        if (T == 1 && pass == 0) prefetch(head, af_layout_head_bytes(l));
+        if (T <= 2 && pass == 0) prefetch(head, af_layout_head_bytes(l));
         for (uint32_t j = 0; j < here; j++, at += a->lanes, p += af_layout_block_bytes(l)) {
-            if (T == 1 && pass == 0) prefetch(p, af_layout_block_bytes(l));
+            if (T <= 2 && pass == 0) prefetch(p, af_layout_block_bytes(l));
             vi codes[8];
             unpack(l, p, pass, codes);
             lane_scales s = scales_of(l, head, j, pass);
@@ -147,19 +161,16 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
                 add_block(l, codes, &s, a, at + i, T < TOGETHER ? T : TOGETHER, sums + i);
         }
     }
-    UNROLL
-    for (uint32_t i = 0; i < T; i++) {
-        if (i < tokens) store_rows(job, t + i, pass, sums[i]);
-    }
+    store_strands(T, job, t, tokens, pass, sums);
 }
 
-/* Tiles of 1, 2, 4, ... tokens; the smallest that holds what is left is taken. */
+/* Tiles of 1, 2, 4, ... strands or tokens; the smallest that holds what is left is taken. */
 typedef void (*tile_fn)(const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass);
 
 static void multiply_by_tiles(const af_panel_job *job, const tile_fn *tiles, uint32_t sizes) {
     uint32_t most = 1u << (sizes - 1);
-    for (uint32_t t = job->token_begin, n; t < job->token_end; t += n) {
-        n = job->token_end - t < most ? job->token_end - t : most;
+    for (uint32_t t = job->begin, n; t < job->end; t += n) {
+        n = job->end - t < most ? job->end - t : most;
         uint32_t size = 0;
         while (1u << size < n) size++;
         for (uint32_t pass = 0; pass < AF_PANEL / LANES; pass++) tiles[size](job, t, n, pass);
@@ -232,6 +243,10 @@ INLINE vi magnitudes(const float *x) {
     return bits;
 }
 
+INLINE float inverse_of(float steps, float most) {
+    return most >= AF_ACTS_SMALLEST ? steps / most : 0.0f;
+}
+
 /* Rounds and stores 16 columns; returns their sums by lane. */
 INLINE vi round_half(const float *x, vf inverse, int8_t *q) {
     vi v[16 / LANES], sum = ints_of(0);
@@ -250,9 +265,40 @@ KERNEL void quantize_token(af_acts *a, uint32_t token) {
         size_t at = af_acts_at(a, token, b);
         int8_t *q = a->q + at * AF_BLOCK;
         float most = float_of_bits(largest(magnitudes(x)));
-        vf inverse = floats_of(most >= AF_ACTS_SMALLEST ? 127.0f / most : 0.0f);
+        vf inverse = floats_of(inverse_of(127.0f, most));
         int32_t first = total(round_half(x, inverse, q)), second = total(round_half(x + 16, inverse, q + 16));
         af_acts_finish_block(a, at, most / 127.0f, first, second);
+    }
+}
+
+/* Cuts 16 columns in two; adds their sums by lane to sums[0] and sums[1]. */
+INLINE void cut_half(const float *x, vf inverse, int8_t *first, int8_t *second, vi sums[2]) {
+    vi q[16 / LANES], q2[16 / LANES];
+    sums[0] = sums[1] = ints_of(0);
+    UNROLL
+    for (uint32_t i = 0; i < 16 / LANES; i++) {
+        vf v = to_float(to_int(mul(load_floats((const unsigned char *)(x + i * LANES)), inverse)));
+        q[i] = to_int(mul(v, floats_of(1 / AF_FINE)));
+        q2[i] = to_int(mul_add(to_float(q[i]), floats_of(-AF_FINE), v));
+        sums[0] = add_ints(sums[0], q[i]);
+        sums[1] = add_ints(sums[1], q2[i]);
+    }
+    store_16_bytes(first, q);
+    store_16_bytes(second, q2);
+}
+
+KERNEL void quantize_fine(af_acts *a, uint32_t token) {
+    const float *x = a->x + token * a->stride;
+    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+        size_t first = af_acts_at(a, 2 * token, b), second = af_acts_at(a, 2 * token + 1, b);
+        int8_t *q = a->q + first * AF_BLOCK, *q2 = a->q + second * AF_BLOCK;
+        float most = float_of_bits(largest(magnitudes(x))), d = most / (127 * AF_FINE);
+        vf inverse = floats_of(inverse_of(127 * AF_FINE, most));
+        vi sums[2][2];
+        cut_half(x, inverse, q, q2, sums[0]);
+        cut_half(x + 16, inverse, q + 16, q2 + 16, sums[1]);
+        af_acts_finish_block(a, first, d * AF_FINE, total(sums[0][0]), total(sums[1][0]));
+        af_acts_finish_block(a, second, d, total(sums[0][1]), total(sums[1][1]));
     }
 }
 
@@ -293,7 +339,9 @@ KERNEL void quantize_tokens(af_acts *a, uint32_t token) {
 
 static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
     for (uint32_t t = token_begin; t < token_end;) {
-        if (a->lanes >= LANES && t % LANES == 0 && token_end - t >= LANES) {
+        if (a->fine) {
+            quantize_fine(a, t++);
+        } else if (a->lanes >= LANES && t % LANES == 0 && token_end - t >= LANES) {
             quantize_tokens(a, t);
             t += LANES;
         } else {

@@ -21,28 +21,48 @@ static float largest(const float *x) {
     return value;
 }
 
-static int8_t round_to_int8(float v) { /* |v| <= 127, or NaN: the block's scale says so */
-    return v == v ? (int8_t)lrintf(v) : 0;
+static float round_or_zero(float v) { /* NaN gives 0: the block's scale says it */
+    return v == v ? rintf(v) : 0.0f;
+}
+
+/* `steps`: of the quantized form in the largest magnitude. */
+static float inverse_of(float steps, float most) {
+    return most >= AF_ACTS_SMALLEST ? steps / most : 0.0f;
+}
+
+static void finish_block(af_acts *a, size_t at, float d) {
+    int32_t sums[2] = {0, 0};
+    for (uint32_t i = 0; i < AF_BLOCK; i++) sums[i / 16] += a->q[at * AF_BLOCK + i];
+    af_acts_finish_block(a, at, d, sums[0], sums[1]);
 }
 
 static void quantize_token(af_acts *a, uint32_t token) {
     const float *x = a->x + token * a->stride;
     for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
         size_t at = af_acts_at(a, token, b);
-        int8_t *q = a->q + at * AF_BLOCK;
-        float most = largest(x);
-        float inverse = most >= AF_ACTS_SMALLEST ? 127.0f / most : 0.0f;
-        int32_t sums[2] = {0, 0};
+        float most = largest(x), inverse = inverse_of(127.0f, most);
+        for (uint32_t i = 0; i < AF_BLOCK; i++) a->q[at * AF_BLOCK + i] = (int8_t)round_or_zero(x[i] * inverse);
+        finish_block(a, at, most / 127.0f);
+    }
+}
+
+static void quantize_fine(af_acts *a, uint32_t token) {
+    const float *x = a->x + token * a->stride;
+    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+        size_t first = af_acts_at(a, 2 * token, b), second = af_acts_at(a, 2 * token + 1, b);
+        float most = largest(x), inverse = inverse_of(127 * AF_FINE, most), d = most / (127 * AF_FINE);
         for (uint32_t i = 0; i < AF_BLOCK; i++) {
-            q[i] = round_to_int8(x[i] * inverse);
-            sums[i / 16] += q[i];
+            float v = round_or_zero(x[i] * inverse), q = rintf(v * (1 / AF_FINE));
+            a->q[first * AF_BLOCK + i] = (int8_t)q;
+            a->q[second * AF_BLOCK + i] = (int8_t)(v - q * AF_FINE);
         }
-        af_acts_finish_block(a, at, most / 127.0f, sums[0], sums[1]);
+        finish_block(a, first, d * AF_FINE);
+        finish_block(a, second, d);
     }
 }
 
 static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
-    for (uint32_t t = token_begin; t < token_end; t++) quantize_token(a, t);
+    for (uint32_t t = token_begin; t < token_end; t++) (a->fine ? quantize_fine : quantize_token)(a, t);
 }
 
 /* The codes of a block, group by group: row r's four columns of group g at codes[g][4 * r]. */
@@ -105,7 +125,7 @@ AF_LAYOUT_INLINE row_scales scales_of(af_layout l, const unsigned char *head, ui
     return s;
 }
 
-/* Adds what a block contributes to the sums of the 16 rows for the token whose entry is `at`. */
+/* Adds what a block contributes to the sums of the 16 rows for the strand whose entry is `at`. */
 AF_LAYOUT_INLINE void add_block(af_layout l, const unsigned char *head, uint32_t block, uint8_t codes[8][AF_VECTOR],
                                 const af_acts *a, size_t at, float *sums) {
     bool halves = l.columns == 16;
@@ -128,17 +148,25 @@ AF_LAYOUT_INLINE void add_block(af_layout l, const unsigned char *head, uint32_t
     }
 }
 
-AF_LAYOUT_INLINE void multiply(af_layout l, const af_panel_job *job) {
+AF_LAYOUT_INLINE void multiply_strand(af_layout l, const af_panel_job *job, uint32_t strand, float *sums) {
     uint32_t blocks = job->cols / AF_BLOCK, step = af_layout_blocks(l);
-    for (uint32_t t = job->token_begin; t < job->token_end; t++) {
-        float sums[AF_PANEL] = {0};
-        for (uint32_t b = 0; b < blocks; b++) {
-            const unsigned char *head = job->panel + b / step * af_layout_step_bytes(l);
-            uint8_t codes[8][AF_VECTOR];
-            unpack(l, head + af_layout_head_bytes(l) + b % step * af_layout_block_bytes(l), codes);
-            add_block(l, head, b % step, codes, job->acts, af_acts_at(job->acts, t, b), sums);
-        }
-        memcpy(job->out + t * job->stride, sums, job->rows * sizeof *sums);
+    memset(sums, 0, AF_PANEL * sizeof *sums);
+    for (uint32_t b = 0; b < blocks; b++) {
+        const unsigned char *head = job->panel + b / step * af_layout_step_bytes(l);
+        uint8_t codes[8][AF_VECTOR];
+        unpack(l, head + af_layout_head_bytes(l) + b % step * af_layout_block_bytes(l), codes);
+        add_block(l, head, b % step, codes, job->acts, af_acts_at(job->acts, strand, b), sums);
+    }
+}
+
+AF_LAYOUT_INLINE void multiply(af_layout l, const af_panel_job *job) {
+    bool fine = job->acts->fine;
+    float sums[2][AF_PANEL];
+    for (uint32_t s = job->begin; s < job->end; s += 1 + fine) {
+        multiply_strand(l, job, s, sums[0]);
+        if (fine) multiply_strand(l, job, s + 1, sums[1]);
+        for (uint32_t r = 0; fine && r < AF_PANEL; r++) sums[0][r] += sums[1][r];
+        memcpy(job->out + (fine ? s / 2 : s) * job->stride, sums[0], job->rows * sizeof **sums);
     }
 }
 
@@ -168,7 +196,7 @@ static float weight_bf16(const unsigned char *panel, size_t at) {
 }
 
 AF_LAYOUT_INLINE void multiply_floats(float (*weight)(const unsigned char *panel, size_t at), const af_panel_job *job) {
-    for (uint32_t t = job->token_begin; t < job->token_end; t++) {
+    for (uint32_t t = job->begin; t < job->end; t++) {
         const float *x = job->acts->x + t * job->acts->stride;
         float sums[2][AF_PANEL] = {{0}, {0}};
         for (uint32_t k = 0; k < job->cols; k++) {

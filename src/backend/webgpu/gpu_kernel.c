@@ -133,7 +133,7 @@ int af_gpu_kernel(af_gpu_kernels *k, const char *name, const af_gpu_constant *co
     if (!e) return af_fail_memory(error, sizeof *e, "a GPU pipeline");
     e->row = row;
     e->constant_count = count;
-    memcpy(e->constants, constants, count * sizeof *constants);
+    for (size_t i = 0; i < count; i++) e->constants[i] = constants[i];
     k->gpu->doing = row->name;
     make_pipeline(k->gpu, e);
     const int status = af_gpu_check(k->gpu, error);
