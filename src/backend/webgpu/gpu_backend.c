@@ -51,10 +51,12 @@ static void make(af_gpu_backend *b, WGPUBuffer *out, uint64_t bytes, const char 
     if (!*out) *status = AF_ENOMEM;
 }
 
-/* The q that a k is stored with; AF_NO_VALUE for values that are no k. */
+/* The q that a k or v stands beside; AF_NO_VALUE for other values. */
 static af_value partner_of(const af_plan *plan, af_value v) {
-    for (size_t i = 0; i < plan->op_count; i++)
-        if (plan->ops[i].kind == AF_OP_ROPE_STORE && plan->ops[i].u.rope_store.k == v) return plan->ops[i].u.rope_store.q;
+    for (size_t i = 0; i < plan->op_count; i++) {
+        const af_op_rope_store *r = &plan->ops[i].u.rope_store;
+        if (plan->ops[i].kind == AF_OP_ROPE_STORE && (r->k == v || r->v == v)) return r->q;
+    }
     return AF_NO_VALUE;
 }
 
@@ -63,13 +65,18 @@ static af_value owner_of(const af_plan *plan, af_value v) {
     return partner == AF_NO_VALUE ? v : partner;
 }
 
-/* Each k stands behind its q in the rows of one buffer, so that one product may write both. */
+/* k and v stand behind their q in the rows of one buffer, so that one product may write all three. */
 static void open_values(af_gpu_backend *b, int *status, af_error *error) {
     const af_plan *plan = b->plan;
     for (af_value v = 0; v < plan->value_count; v++) {
         const af_value owner = owner_of(plan, v);
-        b->values[v].first = owner == v ? 0 : plan->widths[owner];
         b->values[v].shared = owner != v;
+        if (owner == v) b->values[v].stride = plan->widths[v];
+    }
+    for (af_value v = 0; v < plan->value_count; v++) {
+        const af_value owner = owner_of(plan, v);
+        if (owner == v) continue;
+        b->values[v].first = b->values[owner].stride;
         b->values[owner].stride += plan->widths[v];
     }
     for (af_value v = 0; v < plan->value_count; v++)

@@ -5,7 +5,7 @@
  *
  *     weights   chunks of at most the adapter's binding limit; a matrix lies in one or, cut by rows, in several
  *     small     norm weights and biases, each 256-byte aligned
- *     values    one a value of the plan (tokens, width) f32; q and the k stored with it share one, side by side in a row
+ *     values    one a value of the plan (tokens, width) f32; q, k and v of a layer share one, side by side in a row
  *     packets   int8 activations (shaders/block.wgsl), for the operation at hand or the next
  *     caches    k and v of each layer
  *     batch     tokens, rows, page tables, angles (shaders/batch.wgsl): written by the host each step

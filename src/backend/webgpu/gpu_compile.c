@@ -135,7 +135,7 @@ uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_produ
         do {
             stack[n] = &l->parts[i + n].w;
             n++;
-        } while (i + n < l->part_count && l->combine == AF_COMBINE_NONE &&
+        } while (i + n < l->part_count && l->combine == AF_COMBINE_NONE && !l->parts[i].bias && !l->parts[i + n].bias &&
                  l->parts[i + n].w.format == l->parts[i].w.format &&
                  c->b->values[l->parts[i + n].out].buffer == c->b->values[l->parts[i].out].buffer);
         out[count] = (af_gpu_product){.m = af_gpu_upload(c, stack, n), .first_part = i, .part_count = n};
@@ -426,17 +426,16 @@ static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
                                af_gpu_bits(r->q_norm.kind ? r->q_norm.eps : r->k_norm.eps),
                                b->values[r->q].stride,
                                b->values[r->k].first,
-                               b->values[r->v].stride};
+                               b->values[r->v].first};
     af_gpu_set_params(s, params, 13);
     const float *const norms[] = {r->q_norm.weight, r->k_norm.weight};
     const uint32_t lengths[] = {cache->k_dim, cache->k_dim};
     const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
                                        af_gpu_small(c, norms, lengths, 2),
                                        af_gpu_whole(b->values[r->q].buffer),
-                                       af_gpu_whole(b->values[r->v].buffer),
                                        af_gpu_whole(b->k_caches[r->cache]),
                                        af_gpu_whole(b->v_caches[r->cache])};
-    af_gpu_bind_step(c, s, bindings, 6);
+    af_gpu_bind_step(c, s, bindings, 5);
 }
 
 /* Groups of threads that share a tile's queries: a power of two, as many as are V_DIM wide. */

@@ -30,7 +30,8 @@ void af_gpu_place(const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t plac
 /* How wide a row's team of lanes is. */
 double af_gpu_lanes(const af_gpu_backend *b);
 
-/* The matrices of a linear operation as products: q and k of one format and one buffer are a single stack. */
+/* The matrices of a linear operation as products: q, k and v of one format and
+ * without biases are a single stack. */
 typedef struct af_gpu_product {
     const af_gpu_matrix *m;
     uint32_t first_part, part_count;

@@ -231,7 +231,7 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
                                af_gpu_bits(r->q_norm.kind ? r->q_norm.eps : r->k_norm.eps),
                                b->values[r->q].stride,
                                b->values[r->k].first,
-                               b->values[r->v].stride,
+                               b->values[r->v].first,
                                0,
                                af_gpu_bits(attend->u.attend.scale),
                                af_gpu_bits(attend->u.attend.softcap),
@@ -242,11 +242,10 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
     const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
                                        af_gpu_small(c, vectors, lengths, 2),
                                        af_gpu_whole(b->values[r->q].buffer),
-                                       af_gpu_whole(b->values[r->v].buffer),
                                        af_gpu_whole(b->k_caches[r->cache]),
                                        af_gpu_whole(b->v_caches[r->cache]),
                                        af_gpu_whole(b->parts)};
-    af_gpu_bind_step(c, s, bindings, 7);
+    af_gpu_bind_step(c, s, bindings, 6);
 }
 
 static void reduce_step(decoder *d, size_t i) {

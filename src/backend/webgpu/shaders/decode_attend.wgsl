@@ -12,7 +12,7 @@ struct Params {
     group: u32,     // offset of the cache group's page table in a sequence's
     norms: u32,     // bit 0: q is normed, bit 1: k
     eps: f32,
-    q_stride: u32, k_first: u32, v_stride: u32,
+    q_stride: u32, k_first: u32, v_first: u32, // a token's row in q; where k and v begin in it
     stretch: u32,   // positions of a workgroup
     scale: f32,
     cap: f32,       // 0: none
@@ -21,11 +21,10 @@ struct Params {
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(1) var<storage, read> head_norms: array<f32>; // of q, then of k
-@group(0) @binding(2) var<storage, read> q: array<f32>;
-@group(0) @binding(3) var<storage, read> v: array<f32>;
-@group(0) @binding(4) var<storage, read_write> k_cache: array<vec4<u32>>;
-@group(0) @binding(5) var<storage, read_write> v_cache: array<u32>;
-@group(0) @binding(6) var<storage, read_write> parts: array<f32>; // (token, head, stretch): max, sum, V_DIM values
+@group(0) @binding(2) var<storage, read> q: array<f32>; // (tokens, q_stride): q, k, v
+@group(0) @binding(3) var<storage, read_write> k_cache: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read_write> v_cache: array<u32>;
+@group(0) @binding(5) var<storage, read_write> parts: array<f32>; // (token, head, stretch): max, sum, V_DIM values
 
 override HEADS: u32 = 4u;
 override KV_HEADS: u32 = 1u;
@@ -124,7 +123,7 @@ fn store_new(t: Token, token: u32, kv_head: u32, local: u32) {
         k_cache[row + local] = vec4<u32>(pack_pair(at), pack_pair(at + 1u), pack_pair(at + 2u), pack_pair(at + 3u));
     }
     workgroupBarrier();
-    if (local < V_DIM) { new_row[local] = v[token * p.v_stride + kv_head * V_DIM + local]; }
+    if (local < V_DIM) { new_row[local] = q[token * p.q_stride + p.v_first + kv_head * V_DIM + local]; }
     workgroupBarrier();
     if (KV_F32 == 1u) {
         let row = cache_row(page, KV_HEADS, kv_head, slot, V_DIM);

@@ -10,15 +10,14 @@ struct Params {
     group: u32,     // offset of the cache group's page table in a sequence's
     norms: u32,     // bit 0: q is normed, bit 1: k
     eps: f32,
-    q_stride: u32, k_first: u32, v_stride: u32, // a token's row in q and v; where k begins in the row
+    q_stride: u32, k_first: u32, v_first: u32, // a token's row in q; where k and v begin in it
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(1) var<storage, read> head_norms: array<f32>;  // of q (k_dim), then of k (k_dim)
-@group(0) @binding(2) var<storage, read_write> q: array<f32>;     // (tokens, q_stride): q, then k
-@group(0) @binding(3) var<storage, read> v: array<f32>;           // (tokens, v_stride)
-@group(0) @binding(4) var<storage, read_write> k_cache: array<u32>;
-@group(0) @binding(5) var<storage, read_write> v_cache: array<u32>;
+@group(0) @binding(2) var<storage, read_write> q: array<f32>;     // (tokens, q_stride): q, k, v
+@group(0) @binding(3) var<storage, read_write> k_cache: array<u32>;
+@group(0) @binding(4) var<storage, read_write> v_cache: array<u32>;
 
 const THREADS = 64u;
 var<workgroup> head_values: array<f32, 1024>;
@@ -90,7 +89,7 @@ fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
         for (var i = local; i < words; i += THREADS) { k_cache[row + i] = word_of(i); }
     } else {
         let head = group.x - p.heads - p.kv_heads;
-        for (var i = local; i < p.v_dim; i += THREADS) { head_values[i] = v[token * p.v_stride + head * p.v_dim + i]; }
+        for (var i = local; i < p.v_dim; i += THREADS) { head_values[i] = q[token * p.q_stride + p.v_first + head * p.v_dim + i]; }
         workgroupBarrier();
         let words = select(p.v_dim / 2u, p.v_dim, KV_F32 == 1u);
         let row = cache_row(page, p.kv_heads, head, slot, words);
