@@ -23,11 +23,11 @@ run: all
 
 check:
 	@tools/setup.sh build check
-	@tools/check.sh
+	@tools/check.sh fast
 
-check-all:
+check-all: check
 	@tools/setup.sh build check all
-	@tools/check.sh all
+	@tools/check.sh slow
 
 bench: all
 	@tools/bench.sh

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What `make check` and `make check-all` run, after setup.sh.
+# What `make check` and, after that, `make check-all` run once setup.sh has installed what they need.
 #
-# check:     a virtual environment and the test models, then every test twice: the build with AddressSanitizer and UBSan,
-#            and the release build, whose ctest summary is the closing word.
-# check-all: also clang, ThreadSanitizer, a minute of libFuzzer on each parser, and the sweeps marked slow.
+# check.sh fast: a virtual environment and the test models, then every test twice: the build with AddressSanitizer and
+#                UBSan, and the release build, whose ctest summary is the closing word.
+# check.sh slow: clang, ThreadSanitizer, a minute of each fuzzer, the sweeps marked slow, and the release build again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -52,13 +52,17 @@ run_tests() { # preset [ctest arguments]
     began=$SECONDS
 }
 
-mkdir -p build/logs
-venv
-models
-build asan
-build check
-run_tests asan -LE slow
-if [ "${1:-}" = all ]; then
+fast() {
+    mkdir -p build/logs
+    venv
+    models
+    build asan
+    build check
+    run_tests asan -LE slow
+    run_tests check -LE slow
+}
+
+slow() {
     build clang
     run_tests clang -L unit
     build tsan
@@ -66,6 +70,7 @@ if [ "${1:-}" = all ]; then
     build fuzz fuzzers
     run_tests fuzz -R '_fuzz$'
     run_tests asan -L slow
-    run_tests check -L slow
-fi
-run_tests check -LE slow
+    run_tests check # once more: what is slow, and what the machine's mood may change
+}
+
+"$1"
