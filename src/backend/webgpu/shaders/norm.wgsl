@@ -17,7 +17,7 @@ var<immediate> p: Params;
 @group(0) @binding(1) var<storage, read> weight: array<f32>; // weight, then bias
 @group(0) @binding(2) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
-@group(0) @binding(4) var<storage, read_write> acts: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read_write> acts: array<u32>; // packets, stride in vec4
 override KIND: u32 = 0u;
 
 const THREADS = 256u;
@@ -42,31 +42,20 @@ fn normed(v: f32, i: u32, mean: f32, factor: f32) -> f32 {
     return y;
 }
 
-// 16 columns at `base` of out as four words; returns (d, d * sum).
-fn quantize_half(base: u32, words: ptr<function, vec4<u32>>) -> vec2<f32> {
-    var top = 0.0;
-    for (var j = 0u; j < 16u; j++) { top = max(top, abs(out[base + j])); }
-    let inverse = select(0.0, 127.0 / top, top > 0.0);
-    var sum = 0;
-    var w = vec4<u32>(0u);
-    for (var j = 0u; j < 16u; j++) {
-        let q = i32(round(out[base + j] * inverse));
-        w[j / 4u] |= (u32(q) & 0xffu) << (8u * (j % 4u));
-        sum += q;
+// Column i of the row, v, to its packet with the fifteen others of its half block. Called by all threads.
+fn quantize(row: u32, i: u32, v: f32, local: u32) {
+    let top = team_max(abs(v), 16u, local);
+    let q = i32(round(v * select(0.0, 127.0 / top, top > 0.0)));
+    let word = quad_or((u32(q) & 0xffu) << (8u * (local % 4u)), local);
+    let sum = team_sum(f32(q), 16u, local);
+    let base = 4u * row * p.packet;
+    if (i >= p.width) { return; }
+    if (local % 4u == 0u) { acts[base + i / 4u] = word; }
+    if (local % 16u == 0u) {
+        let scales = base + p.width / 4u + i / 32u * 4u + i % 32u / 16u;
+        acts[scales] = bitcast<u32>(top / 127.0);
+        acts[scales + 2u] = bitcast<u32>(top / 127.0 * sum);
     }
-    *words = w;
-    return vec2<f32>(top / 127.0, top / 127.0 * f32(sum));
-}
-
-fn write_block(row: u32, block: u32) {
-    let base = row * p.width + block * 32u;
-    let at = row * p.packet;
-    var words: vec4<u32>;
-    let first = quantize_half(base, &words);
-    acts[at + 2u * block] = words;
-    let last = quantize_half(base + 16u, &words);
-    acts[at + 2u * block + 1u] = words;
-    acts[at + 2u * (p.width / 32u) + block] = bitcast<vec4<u32>>(vec4<f32>(first.x, last.x, first.y, last.y));
 }
 
 @compute @workgroup_size(256)
@@ -90,10 +79,13 @@ fn norm(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         factor = inverseSqrt(workgroup_sum(squares, local) / f32(p.width) + p.eps);
     }
-    for (var i = local; i < p.width; i += THREADS) { out[row * p.width + i] = normed(x[from_ + i], i, mean, factor); }
-    storageBarrier();
-    workgroupBarrier();
-    if (p.quantize == 1u) {
-        for (var block = local; block < p.width / 32u; block += THREADS) { write_block(row, block); }
+    for (var base = 0u; base < p.width; base += THREADS) {
+        let i = base + local;
+        var v = 0.0;
+        if (i < p.width) {
+            v = normed(x[from_ + i], i, mean, factor);
+            out[row * p.width + i] = v;
+        }
+        if (p.quantize == 1u) { quantize(row, i, v, local); }
     }
 }

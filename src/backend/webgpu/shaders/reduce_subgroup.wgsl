@@ -14,3 +14,18 @@ fn team_sum(v: f32, width: u32, local: u32) -> f32 {
     sum += subgroupShuffleXor(sum, 2u);
     return sum + subgroupShuffleXor(sum, 1u);
 }
+
+fn team_max(v: f32, width: u32, local: u32) -> f32 {
+    var top = v;
+    if (width > 16u) { top = max(top, subgroupShuffleXor(top, 16u)); }
+    top = max(top, subgroupShuffleXor(top, 8u));
+    top = max(top, subgroupShuffleXor(top, 4u));
+    top = max(top, subgroupShuffleXor(top, 2u));
+    return max(top, subgroupShuffleXor(top, 1u));
+}
+
+// The bits of four neighbouring threads together.
+fn quad_or(v: u32, local: u32) -> u32 {
+    let pair = v | subgroupShuffleXor(v, 1u);
+    return pair | subgroupShuffleXor(pair, 2u);
+}

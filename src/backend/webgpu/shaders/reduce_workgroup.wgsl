@@ -39,3 +39,27 @@ fn team_sum(v: f32, width: u32, local: u32) -> f32 {
     workgroupBarrier();
     return total;
 }
+
+fn team_max(v: f32, width: u32, local: u32) -> f32 {
+    lanes_cells[local] = v;
+    workgroupBarrier();
+    for (var step = width / 2u; step > 0u; step /= 2u) {
+        if (local % width < step) { lanes_cells[local] = max(lanes_cells[local], lanes_cells[local + step]); }
+        workgroupBarrier();
+    }
+    let top = lanes_cells[local - local % width];
+    workgroupBarrier();
+    return top;
+}
+
+var<workgroup> lanes_bits: array<u32, 256>;
+
+// The bits of four neighbouring threads together.
+fn quad_or(v: u32, local: u32) -> u32 {
+    lanes_bits[local] = v;
+    workgroupBarrier();
+    let first = local - local % 4u;
+    let all = lanes_bits[first] | lanes_bits[first + 1u] | lanes_bits[first + 2u] | lanes_bits[first + 3u];
+    workgroupBarrier();
+    return all;
+}
