@@ -160,6 +160,9 @@ int af_template_render(const af_template *tmpl, const char *request, size_t leng
 int af_model_render(const af_model *model, const af_template *custom, const char *request, size_t length,
                     const af_render_options *options, af_prompt *out, af_error *error);
 
+/* Whether the template that af_model_render would use contains this text. */
+bool af_model_template_mentions(const af_model *model, const af_template *custom, const char *text);
+
 /* A rendered prompt to token ids: control tokens are taken from the template's own text only. Adds the beginning token
  * if the vocabulary asks for one and the template did not write it. */
 int af_prompt_tokenize(const af_model *model, const af_prompt *prompt, int32_t **ids, size_t *count, af_error *error);
@@ -288,6 +291,8 @@ typedef struct af_request {
     const char *const *stops; /* stop strings, copied; they do not appear in the text */
     size_t stop_count;
     bool ignore_eos; /* end tokens do not stop (they are still written to the ids) */
+    const int32_t *shown; /* control tokens whose names the text shows, at most 64; copied. Others say nothing */
+    size_t shown_count;
     af_sampling sampling;
     const uint8_t *want;    /* NULL, or a byte for each prompt token: not 0 where its logits are wanted; copied */
     af_logits_fn on_logits; /* receives those rows, in rising order of position */
@@ -337,7 +342,8 @@ typedef struct af_verify_result {
 /* Compares a device with the file's exact answer: weights decoded to f32 and f32 arithmetic on the CPU. First whole
  * matrices as the device's kernels read them; then every operation over batches of random tokens, each given the
  * reference's values; then the logits of the device left to itself. A device other than the CPU is compared in exact
- * mode too, and in fast mode has to be near the exact product or near that of activations rounded to eight bits.
+ * mode too. In fast mode an operation has to be near the exact product, or near that of activations rounded to eight
+ * bits as the device does.
  * `on_row` receives the table. Returns 0 whether or not there is an excess. */
 int af_verify(const af_model *model, const af_verify_options *options, void (*on_row)(void *user, const af_verify_row *),
               void *user, af_verify_result *result, af_error *error);

@@ -41,7 +41,7 @@ static bool break_value(void *user, const af_op *op, af_value value, float *rows
                         uint32_t width) {
     device *d = user;
     if (d->broken && strcmp(op->name, d->broken) == 0) alter(d->damage, rows + (count - 1) * stride, width);
-    return d->inner->wrote && d->inner->wrote(d->inner->user, op, value, rows, stride, count, width);
+    return d->inner && d->inner->wrote && d->inner->wrote(d->inner->user, op, value, rows, stride, count, width);
 }
 
 static int open_device(void *user, const char *name, const af_plan *plan, const af_backend_options *options,

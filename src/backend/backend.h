@@ -23,7 +23,8 @@ typedef uint64_t af_ticket;
  * thread after each operation of the plan, once for each of af_op_written(): `count` rows of `width` floats, `stride`
  * apart; `value` AF_NO_VALUE is the logits. It may change the rows and then returns true: what follows reads the changed
  * ones. A device is waited for after every operation, so a hooked backend is slow; `wrote` NULL turns it off between
- * batches. What an operation left in the KV cache is not shown: the attention that reads it is. */
+ * batches. What an operation left in the KV cache is not shown, the attention that reads it is; an operation that a
+ * backend folds into the next one is passed over. */
 typedef struct af_backend_hook {
     bool (*wrote)(void *user, const af_op *op, af_value value, float *rows, size_t stride, uint32_t count,
                   uint32_t width);
@@ -40,6 +41,8 @@ typedef struct af_backend_options {
     void (*progress)(void *user, double fraction);
     void *progress_user;
     const af_backend_hook *hook;         /* NULL: none; outlives the backend */
+    uint32_t rounding;                   /* the CPU's exact mode alone: what is multiplied with weights in blocks is rounded
+                                            to eight bits first, as a backend of that `rounding` does; 0: it is not */
 } af_backend_options;
 
 static inline bool af_backend_hooked(const af_backend_options *options) {
@@ -88,6 +91,7 @@ typedef struct af_result {
 /* A backend is a struct that begins with this table. */
 typedef struct af_backend_ops {
     const char *name;
+    uint32_t rounding; /* columns that share a scale, where the fast mode rounds activations to eight bits */
     uint32_t in_flight; /* tickets that may be uncollected at once; 0 and 1: each is collected before the next */
     int (*submit)(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
     int (*collect)(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);

@@ -1,12 +1,15 @@
 /* verify.h - the parts of af_verify, for the files that make it up and for a test that breaks an operation on purpose.
  *
- *     verify.c        the run: which batches, what is shown to whom
+ *     verify.c        opening and closing, a mode after the other
+ *     verify_run.c    the batches, what is shown to whom, what is compared
  *     verify_table.c  the table: errors of rows, what is allowed, where the worst one was
  */
 #ifndef AF_VERIFY_H
 #define AF_VERIFY_H
 
 #include "backend/backend.h"
+#include "engine/kv.h"
+#include "engine/rng.h"
 
 /* ---- The table ---- */
 
@@ -19,7 +22,6 @@ typedef struct af_verify_entry {
 
 typedef struct af_verify_table {
     bool exact; /* the mode of what is added */
-    bool alone; /* fast, and there is no reference that rounds activations too */
     af_verify_entry entries[AF_VERIFY_ROWS];
     size_t count;
 } af_verify_table;
@@ -46,6 +48,49 @@ void af_verify_compare(af_verify_table *table, const af_verify_subject *subject,
 void af_verify_choice(af_verify_table *table, const af_verify_subject *subject, bool right);
 
 /* ---- The run ---- */
+
+#define AF_VERIFY_SEQUENCES 8
+#define AF_VERIFY_BATCHES   11
+#define AF_VERIFY_TOKENS    72 /* of a batch */
+#define AF_VERIFY_LOGITS    8  /* rows of logits of a batch */
+
+typedef struct af_verifier {
+    const af_plan *plan;
+    const af_verify_options *options;
+    af_verify_table *table;
+    af_backend *reference, *rounded,
+        *device; /* CPU exact; the same with activations rounded, or NULL; and what is compared with them */
+    af_backend_hook reference_hook, rounded_hook, device_hook;
+    af_kv *kv;
+    af_kv_seq *seqs[AF_VERIFY_SEQUENCES];
+    uint32_t reach[AF_VERIFY_SEQUENCES]; /* positions run */
+    af_rng rng;
+    uint32_t tokens; /* of the batch at hand */
+
+    /* What the reference's operations wrote in this batch, one after another. */
+    float *record;
+    float *rounded_record; /* the same of `rounded`, each operation started from `record` */
+    size_t record_bytes, at;
+    size_t *written;      /* (op_count): where in the record each operation's values begin */
+    const float **before; /* (op_count): what the value that it adds to held before */
+    const float **latest; /* (value_count): what each value was last given */
+
+    const float *logits[AF_VERIFY_BATCHES]; /* the reference's, (rows, vocabulary) */
+    float *logits_memory;
+    size_t logits_bytes;
+    int32_t chosen[AF_VERIFY_BATCHES]; /* by the device, in the batch's first row */
+    int32_t best[AF_VERIFY_LOGITS];    /* of the logits that the device's head wrote */
+} af_verifier;
+
+/* Positions that the longest sequence reaches, at most the plan's context. */
+uint32_t af_verify_context(const af_plan *plan);
+void af_verify_set_hooks(af_verifier *v);
+bool af_verify_rounds(const af_plan *plan); /* some weights are in blocks, so activations may be rounded */
+
+/* The three comparisons. Logits are those of compare_operations, which runs before on the same tokens. */
+int af_verify_matrices(af_verifier *v, af_error *error);
+int af_verify_operations(af_verifier *v, af_error *error);
+int af_verify_logits(af_verifier *v, af_error *error);
 
 /* Opens the backend under test; af_backend_open but for tests. */
 typedef struct af_verify_opener {

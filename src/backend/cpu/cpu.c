@@ -27,52 +27,31 @@ static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_PLAN_PARTS]
     return op->u.linear.part_count;
 }
 
-static uint64_t stored_bytes(const af_matrix *w) {
-    return (uint64_t)af_row_bytes(w->format, w->cols) * w->rows;
-}
-
-static const af_packed *find_packed(const af_cpu *cpu, const af_matrix *w) {
-    for (size_t i = 0; i < cpu->matrix_count; i++) {
-        const af_matrix *have = &cpu->matrices[i].w;
+/* The place of w in cpu->matrices, put at their end if it is new: a matrix that is used twice is packed once. */
+static size_t place_of(af_cpu *cpu, const af_matrix *w) {
+    size_t i = 0;
+    for (; i < cpu->matrix_count; i++) {
+        const af_matrix *have = &cpu->matrices[i];
         if (have->data == w->data && have->rows == w->rows && have->cols == w->cols && have->format == w->format)
-            return cpu->matrices[i].packed;
+            return i;
     }
-    return NULL;
-}
-
-/* A matrix that is used twice is packed once. */
-static int pack(af_cpu *cpu, const af_matrix *w, const af_packed **out, af_error *error) {
-    *out = find_packed(cpu, w);
-    if (*out) return 0;
-    af_cpu_matrix *m = &cpu->matrices[cpu->matrix_count];
-    const int status = af_packed_open(cpu->pool, w, cpu->options.exact, cpu->isa, &m->packed, error);
-    if (status) return status;
-    m->w = *w;
-    cpu->matrix_count++;
-    *out = m->packed;
-    return 0;
-}
-
-static void report(const af_cpu *cpu, uint64_t done, uint64_t total) {
-    if (cpu->options.progress)
-        cpu->options.progress(cpu->options.progress_user, total ? (double)done / (double)total : 1.0);
+    cpu->matrices[cpu->matrix_count++] = *w;
+    return i;
 }
 
 static int pack_all(af_cpu *cpu, af_error *error) {
     const af_plan *plan = cpu->plan;
     const af_matrix *w[AF_PLAN_PARTS];
-    uint64_t total = 0, done = 0;
     for (size_t i = 0; i < plan->op_count; i++)
-        for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) total += stored_bytes(w[j]);
-    for (size_t i = 0; i < plan->op_count; i++) {
+        for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) place_of(cpu, w[j]);
+    const int status = af_packed_set_open(cpu->pool, cpu->matrices, cpu->matrix_count, cpu->options.exact, cpu->isa,
+                                          cpu->options.progress, cpu->options.progress_user, &cpu->packed, error);
+    for (size_t i = 0; i < plan->op_count && !status; i++) {
         cpu->ops[i].op = &plan->ops[i];
-        for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) {
-            const int status = pack(cpu, w[j], &cpu->ops[i].packed[j], error);
-            if (status) return status;
-            report(cpu, done += stored_bytes(w[j]), total);
-        }
+        for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++)
+            cpu->ops[i].packed[j] = af_packed_at(cpu->packed, place_of(cpu, w[j]));
     }
-    return 0;
+    return status;
 }
 
 /* ---- Memory ---- */
@@ -130,7 +109,7 @@ static int open_workers(af_cpu *cpu, af_error *error) {
     const af_cpu_attend_needs needs = af_cpu_attend_sizes(cpu->plan);
     size_t linear = 0;
     for (size_t i = 0; i < cpu->matrix_count; i++) {
-        const size_t bytes = whole_lines(af_linear_scratch_bytes(cpu->matrices[i].packed));
+        const size_t bytes = whole_lines(af_linear_scratch_bytes(af_packed_at(cpu->packed, i)));
         if (bytes > linear) linear = bytes;
     }
     const size_t q = whole_lines(needs.q * sizeof(float)), w = whole_lines(needs.w * sizeof(float));
@@ -179,7 +158,7 @@ static int open_tables(af_cpu *cpu, af_error *error) {
 
 static void cpu_close(af_backend *backend) {
     af_cpu *cpu = (af_cpu *)backend;
-    for (size_t i = 0; i < cpu->matrix_count; i++) af_packed_close(cpu->matrices[i].packed);
+    af_packed_set_close(cpu->packed);
     for (size_t i = 0; cpu->values && i < cpu->plan->value_count; i++) close_rows(&cpu->values[i]);
     for (size_t i = 0; cpu->turns && i < cpu->plan->rope_count; i++) {
         close_rows(&cpu->turns[i].cosines);
@@ -218,6 +197,7 @@ static uint64_t cpu_kv_bytes(const af_backend *backend) {
 }
 
 static const af_backend_ops cpu_backend_ops = {.name = "cpu",
+                                               .rounding = 32,
                                                .submit = af_cpu_submit,
                                                .collect = af_cpu_collect,
                                                .describe = cpu_describe,

@@ -7,6 +7,7 @@
  */
 #include "backend/cpu/cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 #define TASKS_A_THREAD 8u /* so that a slow core holds up the others little */
@@ -70,7 +71,24 @@ typedef struct intake {
     uint32_t width;
     bool fill; /* cpu->normed is written: rows are normed or gathered */
     bool quantize, fine;
+    uint32_t rounding; /* af_backend_options.rounding where it applies; 0: none */
 } intake;
+
+/* A row as if it had been rounded to eight bits, `columns` together, and read back. */
+static void round_row(float *row, uint32_t width, uint32_t columns) {
+    for (uint32_t begin = 0; begin < width; begin += columns) {
+        const uint32_t n = width - begin < columns ? width - begin : columns;
+        float most = 0;
+        for (uint32_t i = 0; i < n; i++) most = fmaxf(most, fabsf(row[begin + i]));
+        const float inverse = most > 0 ? 127 / most : 0, d = most / 127;
+        for (uint32_t i = 0; i < n; i++) row[begin + i] = d * rintf(row[begin + i] * inverse);
+    }
+}
+
+/* The rounding that was asked for, where an operation's weights are in blocks. */
+static uint32_t rounding_of(const af_cpu *cpu, const af_matrix *w) {
+    return w->format->block_elems > 1 ? cpu->options.rounding : 0;
+}
 
 static void take_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
     const intake *take = job;
@@ -81,6 +99,7 @@ static void take_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end
             cpu->kernels->norm(take->norm, 0, in, out);
         else
             memcpy(out, in, take->width * sizeof *out);
+        if (take->rounding) round_row(out, take->width, take->rounding);
     }
     if (take->quantize) af_acts_quantize(cpu->acts, cpu->isa, begin, end);
 }
@@ -151,11 +170,13 @@ void af_cpu_linear(af_cpu *cpu, const af_cpu_op *op) {
     const uint32_t tokens = cpu->batch->token_count;
     const bool glu = l->combine == AF_COMBINE_GLU;
     const bool later = l->post.kind != AF_NORM_NONE || l->residual != AF_NO_VALUE;
+    const uint32_t rounding = rounding_of(cpu, &l->parts[0].w);
     const intake take = {.norm = &l->pre,
                          .in = &cpu->values[l->in],
                          .width = l->parts[0].w.cols,
-                         .fill = l->pre.kind != AF_NORM_NONE,
-                         .quantize = any_int8(op, l->part_count)};
+                         .fill = l->pre.kind != AF_NORM_NONE || rounding,
+                         .quantize = any_int8(op, l->part_count),
+                         .rounding = rounding};
     take_in(cpu, &take, tokens);
     product p = {
         .cpu = cpu, .op = op, .tokens = tokens, .part_count = glu ? 1 : l->part_count, .finish = finish_linear};
@@ -198,7 +219,8 @@ void af_cpu_head(af_cpu *cpu, const af_cpu_op *op) {
                          .width = head->w.cols,
                          .fill = true,
                          .quantize = any_int8(op, 1),
-                         .fine = true};
+                         .fine = true,
+                         .rounding = rounding_of(cpu, &head->w)};
     take_in(cpu, &take, cpu->row_count);
     product p = {
         .cpu = cpu, .op = op, .tokens = cpu->row_count, .part_count = 1, .to = {cpu->logits}, .finish = finish_head};

@@ -258,6 +258,7 @@ static uint64_t gpu_kv_bytes(const af_backend *backend) {
 }
 
 static const af_backend_ops gpu_ops = {.name = "gpu",
+                                       .rounding = 16,
                                        .in_flight = AF_GPU_IN_FLIGHT - 1, /* one more holds what is being collected */
                                        .submit = af_gpu_submit,
                                        .collect = af_gpu_collect,

@@ -139,15 +139,21 @@ static WGPUBuffer packets_in(decoder *d, const af_op *op, uint32_t *flags) {
         if (d->ready_factor) *flags |= FACTOR;
         return d->ready;
     }
-    af_gpu_norm_step(d->c, op->name, b->values[l->in], l->parts[0].w.cols, &l->pre, true, b->normed, false);
+    const uint32_t cols = l->parts[0].w.cols;
+    af_gpu_norm_step(d->c, op->name, b->values[l->in], cols, &l->pre, true, af_gpu_normed(b, cols), false);
     return b->packets;
+}
+
+/* With a hook every operation starts from its values, which the hook may have changed (gpu_trace.c). */
+static bool may_leave(const decoder *d) {
+    return d->c->b->options.hook == NULL;
 }
 
 /* A packet of one product is written by its workgroups 16 rows at a time: it must be one segment, read elsewhere. */
 static void leave_packets(decoder *d, size_t i, fold *f, WGPUBuffer in, WGPUBuffer where, bool normed) {
     const af_op_linear *l = &op_at(d, i)->u.linear;
     const af_op_linear *reader = reader_of(d, i + 1, l->parts[0].out, normed);
-    if (!reader || in == where || f->m->segment_count != 1 || f->m->rows % 32) return;
+    if (!may_leave(d) || !reader || in == where || f->m->segment_count != 1 || f->m->rows % 32) return;
     f->next = where;
     f->next_cols = f->m->rows;
     f->flags |= NEXT | (normed ? NEXT_NORM : 0);
@@ -185,10 +191,16 @@ static bool fold_linear(decoder *d, size_t i) {
 
 /* ---- Attention ---- */
 
-/* What decode_attend.wgsl's threads and workgroup memory hold. */
+static bool folds_head_norm(const af_norm *n) {
+    return n->kind == AF_NORM_NONE || (n->kind == AF_NORM_RMS && !n->bias && !n->per_head_weight);
+}
+
+/* What decode_attend.wgsl does, and its threads and workgroup memory hold. */
 static bool folds_attention(const decoder *d, size_t i) {
     const af_op *store = op_at(d, i), *attend = op_at(d, i + 1);
     if (!attend || attend->kind != AF_OP_ATTEND || attend->u.attend.cache != store->u.rope_store.cache) return false;
+    const af_op_rope_store *r = &store->u.rope_store;
+    if (!folds_head_norm(&r->q_norm) || !folds_head_norm(&r->k_norm) || r->q_span) return false;
     const af_cache *c = &d->c->b->plan->caches[store->u.rope_store.cache];
     const uint32_t share = store->u.rope_store.heads / c->kv_heads;
     return c->k_dim <= 256 && c->v_dim <= 256 && c->k_dim % 8 == 0 && c->v_dim % 8 == 0 && share <= 16 &&
@@ -255,7 +267,7 @@ static void reduce_step(decoder *d, size_t i) {
     const af_op_attend *a = &op->u.attend;
     const af_cache *cache = &b->plan->caches[a->cache];
     const uint32_t cols = a->heads * cache->v_dim;
-    const bool leave = cache->v_dim % 16 == 0 && cache->v_dim <= 512 && reader_of(d, i + 1, a->out, false);
+    const bool leave = may_leave(d) && cache->v_dim % 16 == 0 && cache->v_dim <= 512 && reader_of(d, i + 1, a->out, false);
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
     const af_gpu_constant constants = {"STRETCHES", AF_GPU_STRETCHES};
     s->pipelines[0] = af_gpu_pipeline_of(c, "decode_reduce", &constants, 1);
@@ -283,7 +295,7 @@ static bool fold_head(decoder *d, size_t i) {
     const af_matrix *w = &h->w;
     const af_gpu_matrix *m = af_gpu_upload(d->c, &w, 1);
     if (d->c->status != AF_OK) return true;
-    af_gpu_norm_step(d->c, op->name, b->values[h->in], h->w.cols, &h->norm, true, b->normed, true);
+    af_gpu_norm_step(d->c, op->name, b->values[h->in], h->w.cols, &h->norm, true, af_gpu_normed(b, h->w.cols), true);
     const fold f = {.name = op->name, .m = m, .in = b->packets, .y = {.buffer = b->logits, .stride = h->w.rows},
                     .per_row = true};
     for (size_t s = 0; s < m->segment_count; s++) fold_segment(d->c, &f, s);

@@ -1,7 +1,8 @@
 /* gpu_trace.c - a batch operation by operation, its values shown to the hook; and matrices decoded as kernels see them.
  *
  * For `shimmy verify` and SHIMMY_DEBUG_RAW. Every operation is a submit of its own and is waited for; the steps are
- * those of gpu_run.c, in their order.
+ * those that gpu_run.c would run, in their order. In a hooked backend the decode list leaves no packets from operation
+ * to operation (gpu_decode.c), so that each starts from what the hook left in its values.
  */
 #include "backend/webgpu/gpu_backend.h"
 
@@ -18,11 +19,12 @@ static size_t op_of(const af_gpu_backend *b, const af_gpu_step *s, size_t from) 
     return from;
 }
 
-static int run_steps(af_gpu_backend *b, size_t first, size_t end, const af_gpu_shape *shape, af_error *error) {
+static int run_steps(af_gpu_backend *b, const af_gpu_step *first, const af_gpu_step *end, const af_gpu_shape *shape,
+                     af_error *error) {
     const af_gpu_api *api = b->gpu->api;
     WGPUCommandEncoder encoder = api->wgpuDeviceCreateCommandEncoder(b->gpu->device, NULL);
     WGPUComputePassEncoder pass = api->wgpuCommandEncoderBeginComputePass(encoder, NULL);
-    for (size_t i = first; i < end; i++) af_gpu_encode_step(b, pass, &b->general.p[i], shape);
+    for (const af_gpu_step *s = first; s < end; s++) af_gpu_encode_step(b, pass, s, shape);
     api->wgpuComputePassEncoderEnd(pass);
     api->wgpuComputePassEncoderRelease(pass);
     WGPUCommandBuffer commands = api->wgpuCommandEncoderFinish(encoder, NULL);
@@ -57,14 +59,18 @@ int af_gpu_run_hooked(af_gpu_backend *b, const af_gpu_shape *shape, af_error *er
     const size_t most = largest_value(b, shape->tokens, shape->rows);
     float *copy = malloc(most * sizeof *copy);
     if (!copy) return af_fail_memory(error, most * sizeof *copy, "a traced operation");
+    const af_gpu_steps *steps = shape->decode ? &b->decode : &b->general;
+    const af_gpu_step *step = steps->p, *const last = steps->p + steps->count;
     int status = AF_OK;
-    for (size_t i = 0, step = 0, end; i < b->plan->op_count && status == AF_OK; i++, step = end) {
-        const af_op *op = &b->plan->ops[i];
-        for (end = step; end < b->general.count && op_of(b, &b->general.p[end], i) == i;) end++;
-        status = run_steps(b, step, end, shape, error);
+    for (size_t i = 0; i < b->plan->op_count && status == AF_OK; i++) {
+        const af_gpu_step *const first = step;
+        while (step < last && op_of(b, step, i) == i) step++;
+        if (step == first) continue; /* folded into the next operation: its values are not written */
+        status = run_steps(b, first, step, shape, error);
         af_value values[AF_PLAN_PARTS];
-        for (uint32_t k = 0, n = af_op_written(op, values); k < n && status == AF_OK; k++)
-            status = show(b, op, values[k], values[k] == AF_NO_VALUE ? shape->rows : shape->tokens, copy, error);
+        for (uint32_t k = 0, n = af_op_written(&b->plan->ops[i], values); k < n && status == AF_OK; k++)
+            status = show(b, &b->plan->ops[i], values[k], values[k] == AF_NO_VALUE ? shape->rows : shape->tokens, copy,
+                          error);
     }
     free(copy);
     return status;
@@ -93,7 +99,9 @@ int af_gpu_decode(af_backend *backend, const af_matrix *w, uint32_t row_begin, u
     if (batch) decoded = af_gpu_buffer(b->gpu, bytes, AF_GPU_STORAGE, "a decoded matrix", error);
     int status = decoded ? write_ids(b, batch, row_begin, row_count, error) : AF_ENOMEM;
     if (status == AF_OK) status = af_gpu_compile_decode(b, w, batch, decoded, error);
-    if (status == AF_OK) status = run_steps(b, first, b->general.count, &(af_gpu_shape){.tokens = row_count}, error);
+    if (status == AF_OK)
+        status = run_steps(b, b->general.p + first, b->general.p + b->general.count,
+                           &(af_gpu_shape){.tokens = row_count}, error);
     if (status == AF_OK) status = af_gpu_read(b->gpu, decoded, 0, out, bytes, error);
     while (b->general.count > first) {
         WGPUBindGroup bind = b->general.p[--b->general.count].bind;
