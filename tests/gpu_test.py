@@ -31,8 +31,8 @@ if not any(DEVICE in a["name"] for a in INFO["adapters"]):
 
 def rows_of(spec, *arguments, **options):
     positions = ",".join(map(str, spec["positions"]))
-    found = logits(MODELS / f"{spec['preset']}.gguf", spec["tokens"], "--kv", "f32", "--ctx", 64, "--device", DEVICE,
-                   *arguments, positions=positions, **options)
+    found = logits(MODELS / f"{spec['preset']}.gguf", spec["tokens"], "--kv", "f32", "--ctx", spec["n_ctx"], "--device",
+                   DEVICE, *arguments, positions=positions, **options)
     assert list(found) == spec["positions"]
     return np.array(list(found.values())), np.array(spec["logits"])
 

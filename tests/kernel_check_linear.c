@@ -73,8 +73,8 @@ static void fill_row(const af_format *f, unsigned char *row, uint32_t cols, kern
     }
 }
 
-/* A matrix in memory of its own. af_packed_open releases what it packs, as if it were a mapped file, so it is given a
- * copy that may turn to zeros. */
+/* A matrix in memory of its own. af_packed_set_open releases what it packs, as if it were a mapped file, so it is given
+ * a copy that may turn to zeros. */
 typedef struct problem {
     af_matrix w, copy;
     uint32_t tokens;
@@ -112,13 +112,14 @@ static const char *const MODE_NAMES[] = {"", "fine ", "exact "};
 /* W x for all tokens, in batches of `batch` tokens and `panels` panels at a time; out is (tokens, rows). */
 static void multiply(const problem *p, arithmetic mode, af_isa isa, uint32_t batch, uint32_t panels, float *out) {
     af_error error;
-    af_packed *packed;
+    af_packed_set *set;
     af_acts *acts;
     bool exact = mode == EXACT;
     if (!exact) memcpy((void *)p->copy.data, p->w.data, p->w.rows * af_row_bytes(p->w.format, p->w.cols));
-    if (af_packed_open(kernel_pool(), exact ? &p->w : &p->copy, exact, isa, &packed, &error) ||
+    if (af_packed_set_open(kernel_pool(), exact ? &p->w : &p->copy, 1, exact, isa, NULL, NULL, &set, &error) ||
         af_acts_open(2 * batch, p->w.cols, &acts, &error))
         fail_msg("%s", error.text);
+    const af_packed *packed = af_packed_at(set, 0);
     size_t rows = p->w.rows, stride = rows + GAP;
     float *wide = malloc(batch * stride * sizeof *wide);
     size_t scratch_bytes = af_linear_scratch_bytes(packed);
@@ -144,7 +145,7 @@ static void multiply(const problem *p, arithmetic mode, af_isa isa, uint32_t bat
     af_os_pages_free(scratch, scratch_bytes);
     free(wide);
     af_acts_close(acts);
-    af_packed_close(packed);
+    af_packed_set_close(set);
 }
 
 static float *results(const problem *p, arithmetic mode, af_isa isa, uint32_t batch, uint32_t panels) {
@@ -316,7 +317,7 @@ static void environment_lowers_the_instruction_set(void) {
 
 typedef struct timed {
     problem *p;
-    af_packed *packed;
+    const af_packed *packed;
     af_acts *acts;
     float *out;
     uint32_t tasks;
@@ -354,7 +355,9 @@ static void bench_shape(const af_format *f, uint32_t rows, uint32_t cols, uint32
     af_matrix w = {big, f, rows, cols, "bench"};
     char name[64];
     uint64_t begin = af_os_nanoseconds();
-    if (af_packed_open(kernel_pool(), &w, false, af_cpu_isa(), &t.packed, &error)) return;
+    af_packed_set *set;
+    if (af_packed_set_open(kernel_pool(), &w, 1, false, af_cpu_isa(), NULL, NULL, &set, &error)) return;
+    t.packed = af_packed_at(set, 0);
     double took = (double)(af_os_nanoseconds() - begin);
     snprintf(name, sizeof name, "%s pack %ux%u", f->name, rows, cols);
     if (tokens == 1) kernel_report(name, took, (double)bytes, "GB/s", 0);
@@ -371,7 +374,7 @@ static void bench_shape(const af_format *f, uint32_t rows, uint32_t cols, uint32
         kernel_report(name, ns, (double)af_packed_bytes(t.packed), "GB/s", bounds.gb_per_second);
     else
         kernel_report(name, ns, (double)rows * cols * tokens, "GMAC/s", bounds.gmacs_per_second);
-    af_packed_close(t.packed);
+    af_packed_set_close(set);
     af_acts_close(t.acts);
     af_os_pages_free(big, bytes);
     free(t.out);

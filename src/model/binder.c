@@ -104,6 +104,9 @@ void af_bind_hparams(af_binder *b, af_norm_kind norm, af_hparams *out) {
     out->rotated = af_bind_u32_or(b, "rope.dimension_count", out->k_dim, 0, out->k_dim);
     out->window = af_bind_u32_or(b, "attention.sliding_window", 0, 0, 1u << 30);
     out->rope_base = af_bind_f32_or(b, "rope.freq_base", 10000.0f);
+    out->norm = norm;
+    out->yarn_fast = 32.0f;
+    out->yarn_slow = 1.0f;
     out->eps = af_bind_f32_or(
         b, norm == AF_NORM_LAYER ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5f);
     out->vocabulary = vocabulary_size(b);
@@ -190,19 +193,38 @@ const float *af_bind_vector_if(af_binder *b, uint32_t n, const char *format, ...
     return take_vector(b, false, n, name);
 }
 
-static af_norm rms(uint32_t width, float eps, const float *weight) {
+af_norm af_bind_rms(af_binder *b, uint32_t width, float eps, const char *format, ...) {
+    FORMAT_NAME(name, format);
+    const float *weight = take_vector(b, true, width, name);
     if (!weight) return (af_norm){0};
     return (af_norm){.kind = AF_NORM_RMS, .eps = eps, .weight = weight, .width = width};
 }
 
-af_norm af_bind_rms(af_binder *b, uint32_t width, float eps, const char *format, ...) {
-    FORMAT_NAME(name, format);
-    return rms(width, eps, take_vector(b, true, width, name));
+static af_norm take_norm(af_binder *b, bool required, const af_hparams *h, const char *name) {
+    char full[NAME_MAX_BYTES + 8];
+    snprintf(full, sizeof full, "%s.weight", name);
+    const float *weight = take_vector(b, required, h->width, full);
+    if (!weight) return (af_norm){0};
+    snprintf(full, sizeof full, "%s.bias", name);
+    const float *bias = h->norm == AF_NORM_LAYER ? take_vector(b, false, h->width, full) : NULL;
+    return (af_norm){.kind = h->norm, .eps = h->eps, .weight = weight, .bias = bias, .width = h->width};
 }
 
-af_norm af_bind_rms_if(af_binder *b, uint32_t width, float eps, const char *format, ...) {
+af_norm af_bind_norm(af_binder *b, const af_hparams *h, const char *format, ...) {
     FORMAT_NAME(name, format);
-    return rms(width, eps, take_vector(b, false, width, name));
+    return take_norm(b, true, h, name);
+}
+
+af_norm af_bind_norm_if(af_binder *b, const af_hparams *h, const char *format, ...) {
+    FORMAT_NAME(name, format);
+    return take_norm(b, false, h, name);
+}
+
+af_norm af_bind_heads_norm_if(af_binder *b, const af_hparams *h, uint32_t heads, const char *format, ...) {
+    FORMAT_NAME(name, format);
+    const float *weight = take_vector(b, false, heads * h->k_dim, name);
+    if (!weight) return (af_norm){0};
+    return (af_norm){.kind = h->norm, .eps = h->eps, .weight = weight, .width = h->k_dim, .per_head_weight = true};
 }
 
 /* ---- The plan ---- */
@@ -213,9 +235,9 @@ af_value af_bind_value(af_binder *b, uint32_t width) {
     return value;
 }
 
-uint16_t af_bind_rope(af_binder *b, const af_rope *rope) {
+uint16_t af_bind_no_rope(af_binder *b) {
     uint16_t index = 0;
-    if (b->status == AF_OK) b->status = af_plan_rope(b->plan, rope, &index, b->error);
+    if (b->status == AF_OK) b->status = af_plan_rope(b->plan, &(af_rope){.magnitude = 1.0f}, &index, b->error);
     return index;
 }
 

@@ -21,9 +21,11 @@ typedef struct af_binder {
 /* The hyperparameters nearly every family has, under the architecture's name. */
 typedef struct af_hparams {
     uint32_t layers, width, ff, heads, kv_heads, k_dim, v_dim, vocabulary, context, rotated;
-    uint32_t window; /* attention.sliding_window, 0 if none */
-    float eps;       /* of RMS or layer norms, whichever the family uses */
+    uint32_t window;   /* attention.sliding_window, 0 if none */
+    af_norm_kind norm; /* of the stream; heads have theirs */
+    float eps;         /* of RMS or layer norms, whichever the family uses */
     float rope_base;
+    float yarn_fast, yarn_slow; /* turns over the original context where YaRN's ramp begins and ends */
 } af_hparams;
 
 /* Metadata "ARCH.key". Required ones fail with the key's name; all check the bounds and name found and allowed. */
@@ -41,42 +43,35 @@ af_matrix af_bind_matrix_if(af_binder *b, uint32_t rows, uint32_t cols, const ch
 /* A vector of n elements as f32 (in the file's memory if it is F32, else decoded into the arena); NULL where absent. */
 const float *af_bind_vector(af_binder *b, uint32_t n, const char *format, ...) AF_PRINTF(3, 4);
 const float *af_bind_vector_if(af_binder *b, uint32_t n, const char *format, ...) AF_PRINTF(3, 4);
-/* RMS norm "NAME.weight" over `width` elements; the _if form gives kind NONE where absent. */
+/* RMS norm over `width` elements. */
 af_norm af_bind_rms(af_binder *b, uint32_t width, float eps, const char *format, ...) AF_PRINTF(4, 5);
-af_norm af_bind_rms_if(af_binder *b, uint32_t width, float eps, const char *format, ...) AF_PRINTF(4, 5);
+/* Norm of the stream, "NAME.weight" and, of layer norms, "NAME.bias" where the file has it. The _if form gives kind
+ * NONE where there is no weight. */
+af_norm af_bind_norm(af_binder *b, const af_hparams *h, const char *format, ...) AF_PRINTF(3, 4);
+af_norm af_bind_norm_if(af_binder *b, const af_hparams *h, const char *format, ...) AF_PRINTF(3, 4);
+/* Norm of each of `heads` with a row of weights of its own, "NAME.weight" [k_dim, heads]; kind NONE where absent. */
+af_norm af_bind_heads_norm_if(af_binder *b, const af_hparams *h, uint32_t heads, const char *format, ...)
+    AF_PRINTF(4, 5);
 
 /* Plan builders with the same sticky failure. */
 af_value af_bind_value(af_binder *b, uint32_t width);
-uint16_t af_bind_rope(af_binder *b, const af_rope *rope);
+uint16_t af_bind_no_rope(af_binder *b); /* heads pass unchanged */
 uint16_t af_bind_cache(af_binder *b, uint32_t window, const af_hparams *h);
 void af_bind_op(af_binder *b, int32_t layer, const char *name, af_op op);
 void af_bind_fail(af_binder *b, int code, const char *format, ...) AF_PRINTF(3, 4);
 
-/* ---- Parts of a layer that families share ---- */
+/* ---- parts.c: the two ends of a model ---- */
 
-/* token_embd, output (or token_embd where absent), output_norm. */
-void af_bind_embed(af_binder *b, const af_hparams *h, float scale, af_value x);
+/* token_embd, and learned positions (context, width) where not NULL. */
+void af_bind_embed(af_binder *b, const af_hparams *h, float scale, const float *positions, af_value x);
+/* output (or token_embd where absent), its bias where there is one. */
 void af_bind_head(af_binder *b, const af_hparams *h, const af_norm *norm, af_value x, float scale, float softcap);
-
-/* The values a dense decoder reuses in every layer. */
-typedef struct af_dense {
-    af_value x, q, k, v, attended, hidden;
-} af_dense;
-void af_bind_dense(af_binder *b, const af_hparams *h, af_dense *out);
-
-/* q, k, v = W pre(x) with the optional biases of the Llama kind. */
-void af_bind_qkv(af_binder *b, const af_hparams *h, const af_dense *d, uint32_t layer, const af_norm *pre);
-/* x += scale * post(attn_output attended) */
-void af_bind_attn_out(af_binder *b, const af_hparams *h, const af_dense *d, uint32_t layer, const af_norm *post);
-/* x += post(down (act(gate pre(x)) * up pre(x))) */
-void af_bind_gated_ffn(af_binder *b, const af_hparams *h, const af_dense *d, uint32_t layer, const af_norm *pre,
-                       af_act act, const af_norm *post);
 
 /* ---- rope.c ---- */
 
-/* The rotation the metadata asks for: base, rope.scaling.* (none, linear, yarn, longrope, llama3's rope_freqs.weight)
- * and the context. `adjacent` and `rotated` are the family's. `scaled` false leaves rope.scaling out (gemma3's window
+/* The rotation the metadata asks for: base, rope.scaling.* (none, linear, yarn, longrope), llama3's rope_freqs.weight,
+ * Phi's factors, and the context. `adjacent` is the family's. `scaled` false leaves rope.scaling out (gemma3's window
  * layers). Sources: each formula names its paper in rope.c. */
-af_rope af_bind_rope_spec(af_binder *b, const af_hparams *h, float base, bool adjacent, bool scaled);
+uint16_t af_bind_rope(af_binder *b, const af_hparams *h, float base, bool adjacent, bool scaled);
 
 #endif

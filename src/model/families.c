@@ -5,7 +5,24 @@
 
 static const af_family families[] = {
     {"llama", af_llama_build},
+    {"mistral3", af_mistral3_build},
+    {"qwen2", af_qwen2_build},
+    {"qwen3", af_qwen3_build},
+    {"phi2", af_phi2_build},
+    {"phi3", af_phi3_build},
+    {"gemma", af_gemma_build},
+    {"gemma2", af_gemma2_build},
     {"gemma3", af_gemma3_build},
+    {"granite", af_granite_build},
+    {"command-r", af_command_r_build},
+    {"cohere2", af_cohere2_build},
+    {"glm4", af_glm4_build},
+    {"smollm3", af_smollm3_build},
+    {"olmo2", af_olmo2_build},
+    {"stablelm", af_stablelm_build},
+    {"starcoder2", af_starcoder2_build},
+    {"falcon", af_falcon_build},
+    {"gpt2", af_gpt2_build},
 };
 
 const af_family *af_family_at(size_t index) {

@@ -2,7 +2,8 @@
  * that kernels know one rotation only (plan.h, af_rope).
  *
  * Sources: RoFormer (arXiv 2104.09864) for the angles; linear interpolation (arXiv 2306.15595); YaRN (arXiv 2309.00071)
- * for the ramp and the attention factor; the llama3 divisors come ready made in rope_freqs.weight.
+ * for the ramp and the attention factor; LongRoPE (arXiv 2402.13753) for the two sets of factors. The llama3 divisors
+ * come ready made in rope_freqs.weight.
  */
 #include "model/binder.h"
 
@@ -12,7 +13,7 @@
 
 #define PI 3.14159265358979323846
 
-typedef enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN } rope_scaling;
+typedef enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN, SCALING_LONGROPE } rope_scaling;
 
 /* The kind of scaling and its factor; a factor without a type means linear. */
 static rope_scaling scaling_kind(af_binder *b, double *factor) {
@@ -29,7 +30,9 @@ static rope_scaling scaling_kind(af_binder *b, double *factor) {
     if (af_slice_is(type, "none")) return SCALING_NONE;
     if (af_slice_is(type, "linear")) return SCALING_LINEAR;
     if (af_slice_is(type, "yarn")) return SCALING_YARN;
-    af_bind_fail(b, AF_EUNSUPPORTED, "%s: found \"%.*s\", known are none, linear, yarn", key, (int)type.n, type.p);
+    if (af_slice_is(type, "longrope")) return SCALING_LONGROPE;
+    af_bind_fail(b, AF_EUNSUPPORTED, "%s: found \"%.*s\", known are none, linear, yarn, longrope", key, (int)type.n,
+                 type.p);
     return SCALING_NONE;
 }
 
@@ -38,12 +41,15 @@ static double pair_of_turns(double turns, double base, double rotated, double or
     return rotated * log(original / (turns * 2.0 * PI)) / (2.0 * log(base));
 }
 
+static uint32_t original_context(af_binder *b, const af_hparams *h) {
+    return af_bind_u32_or(b, "rope.scaling.original_context_length", h->context, 1, 1u << 30);
+}
+
 /* YaRN: high frequencies keep their angle, low ones are interpolated, a ramp between. */
 static void apply_yarn(af_binder *b, const af_hparams *h, float base, double factor, float *inv_freq, af_rope *rope) {
-    const double original = (double)af_bind_u32_or(b, "rope.scaling.original_context_length", h->context, 1, 1u << 30);
-    const double low = fmax(0.0, floor(pair_of_turns(32.0, (double)base, rope->rotated, original)));
-    const double high =
-        fmin((double)rope->rotated - 1.0, ceil(pair_of_turns(1.0, (double)base, rope->rotated, original)));
+    const double original = (double)original_context(b, h), turned = (double)rope->rotated;
+    const double low = fmax(0.0, floor(pair_of_turns((double)h->yarn_fast, (double)base, turned, original)));
+    const double high = fmin(turned - 1.0, ceil(pair_of_turns((double)h->yarn_slow, (double)base, turned, original)));
     for (uint32_t i = 0; i < rope->rotated / 2; i++) {
         const double ramp = fmin(1.0, fmax(0.0, ((double)i - low) / fmax(0.001, high - low)));
         const double kept = 1.0 - ramp;
@@ -58,21 +64,38 @@ static void apply_divisors(const float *divisors, uint32_t pairs, float *inv_fre
     for (uint32_t i = 0; divisors && i < pairs; i++) inv_freq[i] /= divisors[i];
 }
 
-af_rope af_bind_rope_spec(af_binder *b, const af_hparams *h, float base, bool adjacent, bool scaled) {
-    af_rope rope = {.rotated = h->rotated, .adjacent = adjacent, .magnitude = 1.0f};
-    const uint32_t pairs = h->rotated / 2;
-    float *inv_freq = af_arena_array(b->plan->arena, pairs ? pairs : 1, sizeof *inv_freq);
-    if (!inv_freq) {
-        b->status = b->status ? b->status : af_fail_memory(b->error, pairs * sizeof *inv_freq, "rotary frequencies");
-        return rope;
-    }
-    for (uint32_t i = 0; i < pairs; i++) inv_freq[i] = (float)pow((double)base, -2.0 * (double)i / (double)h->rotated);
-    if (pairs) apply_divisors(af_bind_vector_if(b, pairs, "rope_freqs.weight"), pairs, inv_freq);
+/* Phi's factors: which of the two sets is decided once, by the context the model is opened with. */
+static const float *long_or_short(af_binder *b, const af_hparams *h, uint32_t pairs) {
+    const uint32_t context = b->ctx ? b->ctx : h->context;
+    return context > original_context(b, h) ? af_bind_vector_if(b, pairs, "rope_factors_long.weight")
+                                            : af_bind_vector_if(b, pairs, "rope_factors_short.weight");
+}
+
+static void apply_scaling(af_binder *b, const af_hparams *h, float base, float *inv_freq, af_rope *rope) {
+    const uint32_t pairs = rope->rotated / 2;
     double factor;
-    const rope_scaling kind = scaled ? scaling_kind(b, &factor) : SCALING_NONE;
+    const rope_scaling kind = scaling_kind(b, &factor);
+    apply_divisors(long_or_short(b, h, pairs), pairs, inv_freq);
     if (kind == SCALING_LINEAR)
         for (uint32_t i = 0; i < pairs; i++) inv_freq[i] = (float)((double)inv_freq[i] / factor);
-    if (kind == SCALING_YARN) apply_yarn(b, h, base, factor, inv_freq, &rope);
+    if (kind == SCALING_YARN) apply_yarn(b, h, base, factor, inv_freq, rope);
+    rope->magnitude *= af_bind_f32_or(b, "rope.scaling.attn_factor", 1.0f);
+}
+
+uint16_t af_bind_rope(af_binder *b, const af_hparams *h, float base, bool adjacent, bool scaled) {
+    af_rope rope = {.rotated = h->rotated, .adjacent = adjacent, .magnitude = 1.0f};
+    const uint32_t pairs = h->rotated / 2;
+    if (pairs == 0) return af_bind_no_rope(b);
+    float *inv_freq = af_arena_array(b->plan->arena, pairs, sizeof *inv_freq);
+    if (!inv_freq) {
+        b->status = b->status ? b->status : af_fail_memory(b->error, pairs * sizeof *inv_freq, "rotary frequencies");
+        return 0;
+    }
+    for (uint32_t i = 0; i < pairs; i++) inv_freq[i] = (float)pow((double)base, -2.0 * (double)i / (double)h->rotated);
+    apply_divisors(af_bind_vector_if(b, pairs, "rope_freqs.weight"), pairs, inv_freq);
+    if (scaled) apply_scaling(b, h, base, inv_freq, &rope);
     rope.inv_freq = inv_freq;
-    return rope;
+    uint16_t index = 0;
+    if (b->status == AF_OK) b->status = af_plan_rope(b->plan, &rope, &index, b->error);
+    return index;
 }

@@ -84,10 +84,12 @@ typedef enum af_op_kind {
     AF_OP_HEAD
 } af_op_kind;
 
-/* out[t] = table[token[t]] * scale */
+/* out[t] = table[token[t]] * scale + positions[position[t]] */
 typedef struct af_op_embed {
     af_matrix table; /* (vocabulary, width) */
     float scale;
+    const float *positions; /* (position_count, width) learned ones, or NULL: nothing is added */
+    uint32_t position_count; /* no token stands further on */
     af_value out;
 } af_op_embed;
 
@@ -123,13 +125,16 @@ typedef struct af_op_linear {
 } af_op_linear;
 
 /* Head norms on q and k (kind NONE: none), rotation of both, then k and v of every token go to the cache of `cache` at
- * the token's position. q is changed in place; k and v are not needed after. */
+ * the token's position p. Where q_span > 0, q is last multiplied by 1 + q_growth ln(1 + floor(p / q_span)). q is changed
+ * in place; k and v are not needed after. A norm over all heads of q or k together is an operation of its own. */
 typedef struct af_op_rope_store {
     af_value q, k, v;
     uint16_t heads; /* of q */
     uint16_t cache; /* index into plan->caches: kv_heads, k_dim, v_dim */
     uint16_t rope;  /* index into plan->ropes */
     af_norm q_norm, k_norm;
+    float q_growth;
+    uint32_t q_span; /* positions */
 } af_op_rope_store;
 
 /* For query head h of token t at position i, kv head g = h * kv_heads / heads:

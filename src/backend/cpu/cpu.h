@@ -29,16 +29,11 @@ static inline float *af_cpu_row(const af_cpu_rows *rows, size_t row) {
     return rows->p + row * rows->stride;
 }
 
-/* An operation with its matrices packed. The backend's list of matrices owns them. */
+/* An operation with its matrices packed. */
 typedef struct af_cpu_op {
     const af_op *op;
     const af_packed *packed[AF_PLAN_PARTS];
 } af_cpu_op;
-
-typedef struct af_cpu_matrix {
-    af_matrix w;
-    af_packed *packed;
-} af_cpu_matrix;
 
 /* Memory of one thread of the pool. */
 typedef struct af_cpu_worker {
@@ -74,9 +69,10 @@ typedef struct af_cpu {
     af_pool *pool;
     uint32_t threads;
 
-    af_cpu_op *ops; /* one for each of plan->ops */
-    af_cpu_matrix *matrices;
+    af_cpu_op *ops;      /* one for each of plan->ops */
+    af_matrix *matrices; /* each once */
     size_t matrix_count;
+    af_packed_set *packed;  /* of all of them */
     af_cpu_worker *workers; /* one for each thread */
     unsigned char *worker_memory;
     size_t worker_bytes;

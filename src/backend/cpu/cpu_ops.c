@@ -43,6 +43,9 @@ static void embed_rows(af_cpu *cpu, const af_op_embed *e, uint32_t begin, uint32
         assert(cpu->ids[t] >= 0 && (uint32_t)cpu->ids[t] < table->rows);
         table->format->decode((const unsigned char *)table->data + (size_t)cpu->ids[t] * row_bytes, out, table->cols);
         if (e->scale != 1.0f) cpu->kernels->scale(out, e->scale, table->cols);
+        const uint32_t position = cpu->batch->tokens[t].position;
+        assert(!e->positions || position < e->position_count);
+        if (e->positions) cpu->kernels->add(out, e->positions + (size_t)position * table->cols, table->cols);
     }
 }
 
@@ -120,6 +123,11 @@ static void turn_heads(const af_cpu *cpu, const af_norm *norm, size_t rope, uint
     }
 }
 
+/* plan.h, af_op_rope_store: 1 where queries do not grow. */
+static float query_factor(const af_op_rope_store *s, uint32_t position) {
+    return s->q_span ? 1.0f + s->q_growth * logf(1.0f + (float)(position / s->q_span)) : 1.0f;
+}
+
 static void store_token(const af_cpu *cpu, const af_op_rope_store *s, uint32_t token, const float *k, const float *v) {
     const af_kv_layer *layer = &cpu->kv.layers[s->cache];
     const af_batch_token *at = &cpu->batch->tokens[token];
@@ -136,8 +144,10 @@ static void rope_store_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32
     const af_op_rope_store *s = job;
     const af_kv_layer *layer = &cpu->kv.layers[s->cache];
     for (uint32_t t = begin; t < end; t++) {
-        float *k = af_cpu_row(&cpu->values[s->k], t);
-        turn_heads(cpu, &s->q_norm, s->rope, t, af_cpu_row(&cpu->values[s->q], t), s->heads, layer->k_dim);
+        float *q = af_cpu_row(&cpu->values[s->q], t), *k = af_cpu_row(&cpu->values[s->k], t);
+        turn_heads(cpu, &s->q_norm, s->rope, t, q, s->heads, layer->k_dim);
+        const float factor = query_factor(s, cpu->batch->tokens[t].position);
+        if (factor != 1.0f) cpu->kernels->scale(q, factor, (size_t)s->heads * layer->k_dim);
         turn_heads(cpu, &s->k_norm, s->rope, t, k, layer->kv_heads, layer->k_dim);
         store_token(cpu, s, t, k, af_cpu_row(&cpu->values[s->v], t));
     }

@@ -5,6 +5,7 @@
 #include "base/os.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* A chunk of strands goes through all panels before the next: it then stays in the second-level cache. */
@@ -19,7 +20,13 @@ struct af_packed {
     af_panel_fn multiply;
     unsigned char *memory; /* panels; NULL in exact mode */
     size_t panel_bytes, bytes;
-    uint32_t task_panels;
+};
+
+struct af_packed_set {
+    size_t count;
+    unsigned char *memory; /* NULL in exact mode */
+    size_t bytes;
+    af_packed packed[];
 };
 
 uint32_t af_packed_panels(const af_packed *packed) {
@@ -48,58 +55,136 @@ static const unsigned char *panel_source(const af_packed *p, uint32_t panel, siz
     return (const unsigned char *)p->w.data + (size_t)panel * AF_PANEL * *row_bytes;
 }
 
-static void pack_task(void *user, uint32_t task, uint32_t worker) {
-    (void)worker;
-    af_packed *p = user;
-    uint32_t begin = task * p->task_panels, end = begin + p->task_panels, panels = af_packed_panels(p);
-    if (end > panels) end = panels;
+/* ---- Packing ---- */
+
+/* Some panels of a matrix, packed by one thread at a time. */
+typedef struct task {
+    const af_packed *packed;
+    uint32_t begin, end;
+} task;
+
+typedef struct packing {
+    task *tasks;
+    uint32_t task_count;
+    _Atomic uint32_t done;
+    void (*progress)(void *user, double fraction);
+    void *user;
+} packing;
+
+static uint64_t source_bytes(const af_packed *p) {
+    return (uint64_t)p->w.rows * af_row_bytes(p->w.format, p->w.cols);
+}
+
+static void pack_panels(const af_packed *p, uint32_t begin, uint32_t end) {
     size_t row_bytes, rows = 0;
     const unsigned char *source = panel_source(p, begin, &row_bytes);
-    for (uint32_t i = begin; i < end; i++, rows += AF_PANEL) {
+    for (uint32_t i = begin; i < end; i++, rows += AF_PANEL)
         af_pack_panel(p->kind, source + rows * row_bytes, row_bytes, panel_rows(p, i), p->w.cols,
                       p->memory + i * p->panel_bytes);
-    }
     size_t last = (size_t)(end - 1) * AF_PANEL + panel_rows(p, end - 1) - (size_t)begin * AF_PANEL;
     af_os_release(source, last * row_bytes);
 }
 
-static int pack(af_pool *pool, af_packed *p, af_error *error) {
-    uint32_t panels = af_packed_panels(p);
-    p->panel_bytes = af_panel_bytes(p->kind, p->w.cols);
-    if (p->panel_bytes > SIZE_MAX / panels) return af_fail_memory(error, SIZE_MAX, p->w.name);
-    p->bytes = p->panel_bytes * panels;
-    p->memory = af_os_pages(p->bytes, p->bytes >= AF_HUGE_BYTES);
-    if (!p->memory) return af_fail_memory(error, p->bytes, p->w.name);
-    p->task_panels = (uint32_t)(TASK_BYTES / p->panel_bytes);
-    if (!p->task_panels) p->task_panels = 1;
-    af_pool_run(pool, pack_task, p, (panels + p->task_panels - 1) / p->task_panels);
-    af_os_release(p->w.data,
-                  (size_t)p->w.rows * af_row_bytes(p->w.format, p->w.cols)); /* pages that two tasks shared */
+static void pack_task(void *user, uint32_t index, uint32_t worker) {
+    packing *k = user;
+    const task *t = &k->tasks[index];
+    pack_panels(t->packed, t->begin, t->end);
+    uint32_t done = atomic_fetch_add(&k->done, 1) + 1;
+    if (k->progress && worker == 0) k->progress(k->user, (double)done / k->task_count); /* 0: the calling thread */
+}
+
+static uint32_t task_panels(const af_packed *p) {
+    size_t panels = TASK_BYTES / p->panel_bytes, all = af_packed_panels(p);
+    return (uint32_t)(panels < 1 ? 1 : panels < all ? panels : all);
+}
+
+static void list_tasks(const af_packed_set *set, packing *k) {
+    for (size_t i = 0; i < set->count; i++) {
+        const af_packed *p = &set->packed[i];
+        uint32_t panels = af_packed_panels(p), step = task_panels(p);
+        for (uint32_t begin = 0; begin < panels; begin += step) {
+            uint32_t end = panels - begin < step ? panels : begin + step;
+            if (k->tasks) k->tasks[k->task_count] = (task){p, begin, end};
+            k->task_count++;
+        }
+    }
+}
+
+static int pack(af_pool *pool, const af_packed_set *set, packing *k, af_error *error) {
+    list_tasks(set, k);
+    size_t bytes = k->task_count * sizeof *k->tasks;
+    k->tasks = malloc(bytes);
+    if (!k->tasks) return af_fail_memory(error, bytes, "packing");
+    k->task_count = 0;
+    list_tasks(set, k);
+    af_pool_run(pool, pack_task, k, k->task_count);
+    free(k->tasks);
+    for (size_t i = 0; i < set->count; i++) /* pages that two tasks shared */
+        af_os_release(set->packed[i].w.data, source_bytes(&set->packed[i]));
     return 0;
 }
 
-int af_packed_open(af_pool *pool, const af_matrix *w, bool exact, af_isa isa, af_packed **out, af_error *error) {
+static int describe(af_packed *p, const af_matrix *w, bool exact, af_isa isa, af_error *error) {
     assert(w->data && w->rows && w->cols && w->cols % w->format->block_elems == 0);
-    af_packed *p = calloc(1, sizeof *p);
-    if (!p) return af_fail_memory(error, sizeof *p, w->name);
     p->w = *w;
     p->exact = exact;
     p->kind = exact ? AF_PANEL_F32 : af_panel_kind_of(w->format->type);
     p->multiply = af_kernels_of(isa)->multiply[p->kind];
-    int status = exact ? 0 : pack(pool, p, error);
-    if (status) {
-        af_packed_close(p);
-        return status;
-    }
-    *out = p;
+    if (exact) return 0;
+    p->panel_bytes = af_panel_bytes(p->kind, w->cols);
+    if (p->panel_bytes > SIZE_MAX / 2 / af_packed_panels(p)) return af_fail_memory(error, SIZE_MAX, w->name);
+    p->bytes = p->panel_bytes * af_packed_panels(p);
     return 0;
 }
 
-void af_packed_close(af_packed *packed) {
-    if (!packed) return;
-    af_os_pages_free(packed->memory, packed->bytes);
-    free(packed);
+/* Memory for all matrices, each from a cache line on. */
+static int reserve(af_packed_set *set, af_error *error) {
+    for (size_t i = 0; i < set->count; i++) {
+        size_t bytes = (set->packed[i].bytes + AF_VECTOR - 1) / AF_VECTOR * AF_VECTOR;
+        if (bytes > SIZE_MAX - set->bytes) return af_fail_memory(error, SIZE_MAX, "packed weights");
+        set->bytes += bytes;
+    }
+    set->memory = af_os_pages(set->bytes, set->bytes >= AF_HUGE_BYTES);
+    if (!set->memory) return af_fail_memory(error, set->bytes, "packed weights");
+    unsigned char *p = set->memory;
+    for (size_t i = 0; i < set->count; i++) {
+        set->packed[i].memory = p;
+        p += (set->packed[i].bytes + AF_VECTOR - 1) / AF_VECTOR * AF_VECTOR;
+    }
+    return 0;
 }
+
+int af_packed_set_open(af_pool *pool, const af_matrix *w, size_t count, bool exact, af_isa isa,
+                       void (*progress)(void *user, double fraction), void *user, af_packed_set **out,
+                       af_error *error) {
+    af_packed_set *set = calloc(1, sizeof *set + count * sizeof *set->packed);
+    if (!set) return af_fail_memory(error, sizeof *set + count * sizeof *set->packed, "packed weights");
+    set->count = count;
+    int status = 0;
+    for (size_t i = 0; i < count && !status; i++) status = describe(&set->packed[i], &w[i], exact, isa, error);
+    if (!status && !exact) status = reserve(set, error);
+    if (!status && !exact) status = pack(pool, set, &(packing){.progress = progress, .user = user}, error);
+    if (status) {
+        af_packed_set_close(set);
+        return status;
+    }
+    if (progress) progress(user, 1.0);
+    *out = set;
+    return 0;
+}
+
+void af_packed_set_close(af_packed_set *set) {
+    if (!set) return;
+    af_os_pages_free(set->memory, set->bytes);
+    free(set);
+}
+
+const af_packed *af_packed_at(const af_packed_set *set, size_t i) {
+    assert(i < set->count);
+    return &set->packed[i];
+}
+
+/* ---- Multiplying ---- */
 
 /* Strands (or tokens in floats) that stay in cache together: a multiple of AF_LANES. */
 static uint32_t chunk_of(const af_packed *p) {

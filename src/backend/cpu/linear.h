@@ -22,10 +22,17 @@ const char *af_isa_name(af_isa isa); /* "avx512-vnni" */
 
 typedef struct af_packed af_packed;
 
+/* Matrices packed into one region of memory in the order given, so that large pages hold them all and a token's way
+ * through the layers reads it from front to end. */
+typedef struct af_packed_set af_packed_set;
+
 /* Packs with the pool's threads, and releases the mapped pages it read (af_os_release). In exact mode keeps pointing at
- * w->data. */
-int af_packed_open(af_pool *pool, const af_matrix *w, bool exact, af_isa isa, af_packed **out, af_error *error);
-void af_packed_close(af_packed *packed);
+ * each w->data. `progress` (or NULL) is called on this thread with the fraction done. */
+int af_packed_set_open(af_pool *pool, const af_matrix *w, size_t count, bool exact, af_isa isa,
+                       void (*progress)(void *user, double fraction), void *user, af_packed_set **out, af_error *error);
+void af_packed_set_close(af_packed_set *set);
+const af_packed *af_packed_at(const af_packed_set *set, size_t i); /* lives as long as the set */
+
 uint32_t af_packed_panels(const af_packed *packed); /* ceil(rows / AF_PANEL) */
 uint64_t af_packed_bytes(const af_packed *packed);
 bool af_packed_wants_int8(const af_packed *packed); /* false: it multiplies the f32 activations */

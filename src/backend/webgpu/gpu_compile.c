@@ -93,7 +93,9 @@ static uint64_t vector_room(uint64_t floats) {
 static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
     uint64_t bytes = 0;
     switch (op->kind) {
-    case AF_OP_EMBED: break;
+    case AF_OP_EMBED:
+        if (op->u.embed.positions) bytes = vector_room((uint64_t)op->u.embed.position_count * op->u.embed.table.cols);
+        break;
     case AF_OP_NORM: bytes = vector_room(2ull * op->u.norm.norm.width); break;
     case AF_OP_LINEAR:
         bytes = vector_room(2ull * op->u.linear.pre.width) + vector_room(2ull * op->u.linear.post.width);
@@ -101,7 +103,11 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
             bytes += vector_room(2ull * op->u.linear.parts[k].w.rows) + vector_room(0) +
                      vector_room(2ull * op->u.linear.parts[k].w.rows + plan->width);
         break;
-    case AF_OP_ROPE_STORE: bytes = vector_room(2ull * plan->caches[op->u.rope_store.cache].k_dim + 1); break;
+    case AF_OP_ROPE_STORE: {
+        const uint64_t heads = op->u.rope_store.heads, k_dim = plan->caches[op->u.rope_store.cache].k_dim;
+        bytes = vector_room(4 * heads * k_dim);
+        break;
+    }
     case AF_OP_ATTEND: bytes = vector_room(op->u.attend.heads); break;
     case AF_OP_HEAD: bytes = vector_room(2ull * op->u.head.norm.width) + vector_room(op->u.head.w.rows) + vector_room(0); break;
     }
@@ -210,21 +216,33 @@ static void product_steps(af_gpu_compiler *c, const char *name, const af_gpu_mat
 }
 
 void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
-                      bool quantize, WGPUBuffer out, bool gather) {
+                      bool quantize, af_gpu_value out, bool gather) {
     af_gpu_backend *b = c->b;
     af_gpu_step *s = af_gpu_add_step(c, name, AF_GPU_GRID_ROWS);
     const af_gpu_constant kind = {"KIND", norm->kind};
     s->pipelines[0] = af_gpu_pipeline_of(c, "norm", &kind, 1);
     s->per_row = gather;
     s->count_at = 1;
-    assert(in.first == 0 && in.stride == width);
-    const uint32_t params[] = {width,    0, gather, norm->bias != NULL, quantize, af_gpu_bits(norm->eps),
-                               af_gpu_packet(width), b->rows_at};
-    af_gpu_set_params(s, params, 8);
+    assert(in.first == 0 && in.stride == width && (!quantize || (out.first == 0 && out.stride == width)));
+    const uint32_t params[] = {width,
+                               0,
+                               gather,
+                               norm->bias != NULL,
+                               quantize,
+                               af_gpu_bits(norm->eps),
+                               af_gpu_packet(width),
+                               b->rows_at,
+                               out.stride,
+                               out.first};
+    af_gpu_set_params(s, params, 10);
     af_gpu_bind_step(c, s,
                      (af_gpu_binding[]){af_gpu_whole(in.buffer), small_norm(c, norm), af_gpu_whole(b->batch_info),
-                                        af_gpu_whole(out), af_gpu_whole(b->packets)},
+                                        af_gpu_whole(out.buffer), af_gpu_whole(b->packets)},
                      5);
+}
+
+af_gpu_value af_gpu_normed(const af_gpu_backend *b, uint32_t width) {
+    return (af_gpu_value){.buffer = b->normed, .stride = width};
 }
 
 typedef struct tail {
@@ -278,7 +296,8 @@ static void compile_linear(af_gpu_compiler *c, const af_op *op) {
         stride += l->parts[i].w.rows;
         biased |= l->parts[i].bias != NULL;
     }
-    af_gpu_norm_step(c, op->name, b->values[l->in], l->parts[0].w.cols, &l->pre, quantize, b->normed, false);
+    const uint32_t cols = l->parts[0].w.cols;
+    af_gpu_norm_step(c, op->name, b->values[l->in], cols, &l->pre, quantize, af_gpu_normed(b, cols), false);
     const bool joined = l->combine == AF_COMBINE_GLU;
     const bool has_tail = biased || l->combine != AF_COMBINE_NONE || l->post.kind != AF_NORM_NONE ||
                           l->residual != AF_NO_VALUE || l->scale != 1.0f;
@@ -327,7 +346,8 @@ static void compile_head(af_gpu_compiler *c, const af_op *op) {
     if (c->status != AF_OK) return;
     const bool has_tail = h->bias || h->scale != 1.0f || h->softcap != 0.0f;
     const af_gpu_value raw = {.buffer = b->raw, .stride = h->w.rows}, logits = {.buffer = b->logits, .stride = h->w.rows};
-    af_gpu_norm_step(c, op->name, b->values[h->in], h->w.cols, &h->norm, af_gpu_is_quantized(m), b->normed, true);
+    af_gpu_norm_step(c, op->name, b->values[h->in], h->w.cols, &h->norm, af_gpu_is_quantized(m),
+                     af_gpu_normed(b, h->w.cols), true);
     product_steps(c, op->name, m, has_tail ? raw : logits, true);
     if (has_tail) {
         const tail t = {.width = h->w.rows, .stride = h->w.rows, .bias = {h->bias}, .parts = 1, .per_row = true,
@@ -343,12 +363,15 @@ typedef struct embedding {
     const char *name;
     float scale;
     WGPUBuffer batch_info, out;
+    af_gpu_binding positions; /* no buffer: nothing is added */
 } embedding;
 
 static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matrix *m, const af_gpu_segment *seg) {
     const af_gpu_backend *b = c->b;
     const af_gpu_binding chunk = af_gpu_whole(seg->chunk), info = af_gpu_whole(e->batch_info),
                          choices = af_gpu_whole(b->choices), out = af_gpu_whole(e->out);
+    const bool placed = e->positions.buffer != NULL;
+    const af_gpu_binding positions = placed ? e->positions : af_gpu_whole(b->small);
     af_gpu_step *s = af_gpu_add_step(c, e->name, AF_GPU_GRID_HEADS);
     if (af_gpu_is_quantized(m)) {
         uint32_t place[3];
@@ -359,9 +382,9 @@ static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matr
         s->pipelines[0] = af_gpu_pipeline_of(c, "embed", format, 3);
         s->x = (m->cols / 32 + 63) / 64;
         const uint32_t params[] = {place[0], place[1], place[2], seg->row_begin, seg->rows, m->cols / 32, 0,
-                                   af_gpu_bits(e->scale)};
-        af_gpu_set_params(s, params, 8);
-        af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, chunk, info, choices, out}, 5);
+                                   af_gpu_bits(e->scale), placed};
+        af_gpu_set_params(s, params, 9);
+        af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, chunk, info, choices, positions, out}, 6);
         return;
     }
     const af_gpu_constant kind = {"KIND", m->layout->kind};
@@ -369,9 +392,9 @@ static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matr
     s->x = (m->cols + 63) / 64;
     const uint32_t words = m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
     const uint32_t params[] = {(uint32_t)(seg->offset / 4), words, seg->row_begin, seg->rows, m->cols, 0,
-                               af_gpu_bits(e->scale)};
-    af_gpu_set_params(s, params, 7);
-    af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, info, choices, out}, 4);
+                               af_gpu_bits(e->scale), placed};
+    af_gpu_set_params(s, params, 8);
+    af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, info, choices, positions, out}, 5);
 }
 
 static void embed_steps(af_gpu_compiler *c, const embedding *e, const af_matrix *table) {
@@ -380,9 +403,12 @@ static void embed_steps(af_gpu_compiler *c, const embedding *e, const af_matrix 
 }
 
 static void compile_embed(af_gpu_compiler *c, const af_op *op) {
-    const embedding e = {.name = op->name, .scale = op->u.embed.scale, .batch_info = c->b->batch_info,
-                         .out = c->b->values[op->u.embed.out].buffer};
-    embed_steps(c, &e, &op->u.embed.table);
+    const af_op_embed *o = &op->u.embed;
+    embedding e = {.name = op->name, .scale = o->scale, .batch_info = c->b->batch_info,
+                   .out = c->b->values[o->out].buffer};
+    const uint32_t length = o->position_count * o->table.cols;
+    if (o->positions) e.positions = af_gpu_small(c, &o->positions, &length, 1);
+    embed_steps(c, &e, &o->table);
 }
 
 int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error) {
@@ -393,7 +419,7 @@ int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batc
 
 static void compile_norm(af_gpu_compiler *c, const af_op *op) {
     const af_op_norm *n = &op->u.norm;
-    af_gpu_norm_step(c, op->name, c->b->values[n->in], n->norm.width, &n->norm, false, c->b->values[n->out].buffer, false);
+    af_gpu_norm_step(c, op->name, c->b->values[n->in], n->norm.width, &n->norm, false, c->b->values[n->out], false);
 }
 
 uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope) {
@@ -402,14 +428,26 @@ uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope) {
     return pairs;
 }
 
+/* Rows of weights of a norm of heads. */
+static uint32_t norm_rows(const af_norm *norm, uint32_t heads) {
+    if (norm->kind == AF_NORM_NONE) return 0;
+    return norm->per_head_weight ? heads : 1;
+}
+
 static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
     const af_op_rope_store *r = &op->u.rope_store;
     const af_gpu_backend *b = c->b;
     const af_cache *cache = &b->plan->caches[r->cache];
     const af_rope *rope = &b->plan->ropes[r->rope];
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
-    const af_gpu_constant kv = {"KV_F32", b->options.kv == AF_KV_F32};
-    s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", &kv, 1);
+    const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32},
+                                         {"Q_NORM", r->q_norm.kind},
+                                         {"Q_ROWS", norm_rows(&r->q_norm, r->heads)},
+                                         {"Q_BIAS", r->q_norm.bias != NULL},
+                                         {"K_NORM", r->k_norm.kind},
+                                         {"K_ROWS", norm_rows(&r->k_norm, cache->kv_heads)},
+                                         {"K_BIAS", r->k_norm.bias != NULL}};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", constants, 7);
     s->x = r->heads + 2u * cache->kv_heads;
     s->scaled_at = 6;
     s->scaled_by = af_gpu_turns_before(b->plan, r->rope);
@@ -422,16 +460,20 @@ static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
                                rope->adjacent,
                                0,
                                cache->group * b->table_pages,
-                               (r->q_norm.kind ? 1u : 0u) | (r->k_norm.kind ? 2u : 0u),
-                               af_gpu_bits(r->q_norm.kind ? r->q_norm.eps : r->k_norm.eps),
                                b->values[r->q].stride,
                                b->values[r->k].first,
-                               b->values[r->v].first};
-    af_gpu_set_params(s, params, 13);
-    const float *const norms[] = {r->q_norm.weight, r->k_norm.weight};
-    const uint32_t lengths[] = {cache->k_dim, cache->k_dim};
+                               b->values[r->v].first,
+                               af_gpu_bits(r->q_norm.eps),
+                               af_gpu_bits(r->k_norm.eps),
+                               af_gpu_bits(r->q_growth),
+                               r->q_span};
+    af_gpu_set_params(s, params, 15);
+    const uint32_t q_rows = norm_rows(&r->q_norm, r->heads), k_rows = norm_rows(&r->k_norm, cache->kv_heads);
+    const float *const norms[] = {r->q_norm.weight, r->q_norm.bias, r->k_norm.weight, r->k_norm.bias};
+    const uint32_t lengths[] = {q_rows * cache->k_dim, r->q_norm.bias ? q_rows * cache->k_dim : 0,
+                                k_rows * cache->k_dim, r->k_norm.bias ? k_rows * cache->k_dim : 0};
     const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
-                                       af_gpu_small(c, norms, lengths, 2),
+                                       af_gpu_small(c, norms, lengths, 4),
                                        af_gpu_whole(b->values[r->q].buffer),
                                        af_gpu_whole(b->k_caches[r->cache]),
                                        af_gpu_whole(b->v_caches[r->cache])};

@@ -40,9 +40,10 @@ uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_produ
 
 /* The general form of an operation, on the current list. */
 void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op);
-/* in -> normed, and a packet if `quantize`. `gather`: only the wanted rows. */
+/* in -> out, and a packet if `quantize`. `gather`: only the wanted rows. */
 void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
-                      bool quantize, WGPUBuffer out, bool gather);
+                      bool quantize, af_gpu_value out, bool gather);
+af_gpu_value af_gpu_normed(const af_gpu_backend *b, uint32_t width); /* what a product reads */
 void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary);
 uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope); /* pairs a token of the ropes before */
 

@@ -4,8 +4,8 @@
 #define WRITES(binding) (1u << (binding))
 
 const af_gpu_kernel_row af_gpu_kernel_table[] = {
-    {"embed", {"batch.wgsl", "block.wgsl", "embed.wgsl"}, "embed", 5, WRITES(4)},
-    {"embed_float", {"batch.wgsl", "embed_float.wgsl"}, "embed_float", 4, WRITES(3)},
+    {"embed", {"batch.wgsl", "block.wgsl", "embed.wgsl"}, "embed", 6, WRITES(5)},
+    {"embed_float", {"batch.wgsl", "embed_float.wgsl"}, "embed_float", 5, WRITES(4)},
     {"norm", {"norm.wgsl"}, "norm", 5, WRITES(3) | WRITES(4)},
     {"linear_vec", {"block.wgsl", "linear_vec.wgsl"}, "linear_vec", 4, WRITES(3)},
     {"linear_mat", {"block.wgsl", "linear_mat.wgsl"}, "linear_mat", 4, WRITES(3)},

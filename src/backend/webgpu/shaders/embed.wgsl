@@ -1,17 +1,20 @@
-// embed.wgsl - rows of the embedding table for the tokens of a batch, times a scale. A thread decodes one block of 32.
+// embed.wgsl - rows of the embedding table for the tokens of a batch, times a scale, and what is learned of
+// their positions. A thread decodes one block of 32.
 struct Params {
     low: u32, high: u32, scale_at: u32,
     first_row: u32, rows: u32, // of the segment: tokens outside it are another dispatch's
     blocks: u32,
     tokens: u32,
     factor: f32,
+    has_positions: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weights4: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> weights1: array<u32>;
 @group(0) @binding(2) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(3) var<storage, read> choices: array<u32>;
-@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+@group(0) @binding(4) var<storage, read> positions: array<f32>;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
 
 fn token_id(t: u32) -> u32 {
     let token = batch_token(t);
@@ -30,7 +33,10 @@ fn embed(@builtin(global_invocation_id) at: vec3<u32>) {
     let index = (id - p.first_row) * p.blocks + block;
     let q = load_quants(place, index);
     let c = load_scales(place, index);
+    let learned = (batch_token(token).position * p.blocks + block) * 32u;
     for (var j = 0u; j < 32u; j++) {
-        out[(token * p.blocks + block) * 32u + j] = block_value(q, c, j) * p.factor;
+        var v = block_value(q, c, j) * p.factor;
+        if (p.has_positions == 1u) { v += positions[learned + j]; }
+        out[(token * p.blocks + block) * 32u + j] = v;
     }
 }

@@ -5,12 +5,14 @@ struct Params {
     cols: u32,
     tokens: u32,
     factor: f32,
+    has_positions: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weights1: array<u32>;
 @group(0) @binding(1) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(2) var<storage, read> choices: array<u32>;
-@group(0) @binding(3) var<storage, read_write> out: array<f32>;
+@group(0) @binding(3) var<storage, read> positions: array<f32>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
 override KIND: u32 = 0u; // 0 f32, 1 f16, 2 bf16
 
 @compute @workgroup_size(64)
@@ -29,5 +31,7 @@ fn embed_float(@builtin(global_invocation_id) at: vec3<u32>) {
         let half = (weights1[row + i / 2u] >> (16u * (i % 2u))) & 0xffffu;
         if (KIND == 1u) { v = unpack2x16float(half).x; } else { v = bitcast<f32>(half << 16u); }
     }
-    out[token * p.cols + i] = v * p.factor;
+    v *= p.factor;
+    if (p.has_positions == 1u) { v += positions[batch_token(token).position * p.cols + i]; }
+    out[token * p.cols + i] = v;
 }

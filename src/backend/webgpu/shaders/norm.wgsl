@@ -11,6 +11,7 @@ struct Params {
     eps: f32,
     packet: u32,    // stride of acts
     rows_at: u32,   // where the batch's wanted rows stand in batch_info
+    out_stride: u32, out_first: u32, // of a row in out; the width and 0 where int8 is written
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -79,12 +80,13 @@ fn norm(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         factor = inverseSqrt(workgroup_sum(squares, local) / f32(p.width) + p.eps);
     }
+    let to = row * p.out_stride + p.out_first;
     for (var base = 0u; base < p.width; base += THREADS) {
         let i = base + local;
         var v = 0.0;
         if (i < p.width) {
             v = normed(x[from_ + i], i, mean, factor);
-            out[row * p.width + i] = v;
+            out[to + i] = v;
         }
         if (p.quantize == 1u) { quantize(row, i, v, local); }
     }

@@ -8,17 +8,23 @@ struct Params {
     adjacent: u32,
     angles: u32,    // where this rope's table begins in batch_info, in pairs
     group: u32,     // offset of the cache group's page table in a sequence's
-    norms: u32,     // bit 0: q is normed, bit 1: k
-    eps: f32,
     q_stride: u32, k_first: u32, v_first: u32, // a token's row in q; where k and v begin in it
+    q_eps: f32, k_eps: f32,
+    growth: f32, span: u32, // q is multiplied by 1 + growth ln(1 + floor(position / span)); span 0: it is not
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> batch_info: array<u32>;
-@group(0) @binding(1) var<storage, read> head_norms: array<f32>;  // of q (k_dim), then of k (k_dim)
+@group(0) @binding(1) var<storage, read> head_norms: array<f32>;  // weights of q, its bias, weights of k, its bias
 @group(0) @binding(2) var<storage, read_write> q: array<f32>;     // (tokens, q_stride): q, k, v
 @group(0) @binding(3) var<storage, read_write> k_cache: array<u32>;
 @group(0) @binding(4) var<storage, read_write> v_cache: array<u32>;
 
+override Q_NORM: u32 = 0u; // 0 none, 1 RMS, 2 layer norm
+override K_NORM: u32 = 0u;
+override Q_ROWS: u32 = 0u; // of weights: one for all heads, or one a head
+override K_ROWS: u32 = 0u;
+override Q_BIAS: u32 = 0u; // 1: has one
+override K_BIAS: u32 = 0u;
 const THREADS = 64u;
 var<workgroup> head_values: array<f32, 1024>;
 var<workgroup> partial: array<f32, 64>;
@@ -35,12 +41,39 @@ fn workgroup_sum(v: f32, local: u32) -> f32 {
     return total;
 }
 
-fn norm_head(weights: u32, local: u32) {
+struct HeadNorm { kind: u32, eps: f32, weights: u32, biased: bool, bias: u32 }
+
+// The norm of head `head`, whose tensors begin at `first`.
+fn head_norm(kind: u32, eps: f32, first: u32, rows: u32, has_bias: u32, head: u32) -> HeadNorm {
+    let row = first + select(0u, head, rows > 1u) * p.k_dim;
+    return HeadNorm(kind, eps, row, has_bias == 1u, row + rows * p.k_dim);
+}
+
+fn norm_head(n: HeadNorm, local: u32) {
+    if (n.kind == 0u) { return; }
+    var mean = 0.0;
+    if (n.kind == 2u) {
+        var sum = 0.0;
+        for (var i = local; i < p.k_dim; i += THREADS) { sum += head_values[i]; }
+        mean = workgroup_sum(sum, local) / f32(p.k_dim);
+    }
     var squares = 0.0;
-    for (var i = local; i < p.k_dim; i += THREADS) { squares += head_values[i] * head_values[i]; }
-    let factor = inverseSqrt(workgroup_sum(squares, local) / f32(p.k_dim) + p.eps);
-    for (var i = local; i < p.k_dim; i += THREADS) { head_values[i] *= factor * head_norms[weights + i]; }
+    for (var i = local; i < p.k_dim; i += THREADS) {
+        let v = head_values[i] - mean;
+        squares += v * v;
+    }
+    let factor = inverseSqrt(workgroup_sum(squares, local) / f32(p.k_dim) + n.eps);
+    for (var i = local; i < p.k_dim; i += THREADS) {
+        var v = (head_values[i] - mean) * factor * head_norms[n.weights + i];
+        if (n.biased) { v += head_norms[n.bias + i]; }
+        head_values[i] = v;
+    }
     workgroupBarrier();
+}
+
+fn query_factor(position: u32) -> f32 {
+    if (p.span == 0u) { return 1.0; }
+    return 1.0 + p.growth * log(1.0 + f32(position / p.span));
 }
 
 fn rotate_head(token: u32, local: u32) {
@@ -76,13 +109,14 @@ fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
     if (group.x < p.heads) {
         let base = token * p.q_stride + group.x * p.k_dim;
         load_q(base, local);
-        if ((p.norms & 1u) == 1u) { norm_head(0u, local); }
+        norm_head(head_norm(Q_NORM, p.q_eps, 0u, Q_ROWS, Q_BIAS, group.x), local);
         rotate_head(token, local);
-        for (var i = local; i < p.k_dim; i += THREADS) { q[base + i] = head_values[i]; }
+        let factor = query_factor(t.position);
+        for (var i = local; i < p.k_dim; i += THREADS) { q[base + i] = head_values[i] * factor; }
     } else if (group.x < p.heads + p.kv_heads) {
         let head = group.x - p.heads;
         load_q(token * p.q_stride + p.k_first + head * p.k_dim, local);
-        if ((p.norms & 2u) == 2u) { norm_head(p.k_dim, local); }
+        norm_head(head_norm(K_NORM, p.k_eps, Q_ROWS * (1u + Q_BIAS) * p.k_dim, K_ROWS, K_BIAS, head), local);
         rotate_head(token, local);
         let words = select(p.k_dim / 2u, p.k_dim, KV_F32 == 1u);
         let row = cache_row(page, p.kv_heads, head, slot, words);

@@ -1,0 +1,194 @@
+/* decoder.c - the frame of dense decoders as operations of the plan. */
+#include "model/decoder.h"
+
+#include <math.h>
+
+/* ---- Opening ---- */
+
+void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
+    *out = (af_decoder){.shared = AF_NO_VALUE,
+                        .q_whole = AF_NO_VALUE,
+                        .k_whole = AF_NO_VALUE,
+                        .embed_scale = 1.0f,
+                        .logit_scale = 1.0f};
+    const af_hparams *h = &out->h;
+    af_bind_hparams(b, norm, &out->h);
+    out->x = af_bind_value(b, h->width);
+    out->q = af_bind_value(b, h->heads * h->k_dim);
+    out->k = af_bind_value(b, h->kv_heads * h->k_dim);
+    out->v = af_bind_value(b, h->kv_heads * h->v_dim);
+    out->attended = af_bind_value(b, h->heads * h->v_dim);
+    out->hidden = af_bind_value(b, h->ff);
+    out->layer.attn = (af_attention){.in = out->x, .scale = 1.0f / sqrtf((float)h->k_dim), .share = 1.0f};
+    out->layer.ffn = (af_ffn){.in = out->x, .shape = AF_FFN_GATED, .act = AF_ACT_SILU, .share = 1.0f};
+}
+
+/* ---- Where norms stand ---- */
+
+af_layer af_layer_pre_norm(af_binder *b, const af_decoder *m, uint32_t i) {
+    af_layer l = m->layer;
+    l.attn.pre = af_bind_norm(b, &m->h, "blk.%u.attn_norm", i);
+    l.ffn.pre = af_bind_norm(b, &m->h, "blk.%u.ffn_norm", i);
+    return l;
+}
+
+static void bind_posts(af_binder *b, const af_decoder *m, uint32_t i, af_layer *l) {
+    l->attn.post = af_bind_norm(b, &m->h, "blk.%u.post_attention_norm", i);
+    l->ffn.post = af_bind_norm(b, &m->h, "blk.%u.post_ffw_norm", i);
+}
+
+af_layer af_layer_sandwich(af_binder *b, const af_decoder *m, uint32_t i) {
+    af_layer l = af_layer_pre_norm(b, m, i);
+    bind_posts(b, m, i, &l);
+    return l;
+}
+
+af_layer af_layer_post_norm(af_binder *b, const af_decoder *m, uint32_t i) {
+    af_layer l = m->layer;
+    bind_posts(b, m, i, &l);
+    return l;
+}
+
+static void add_norm(af_binder *b, uint32_t i, const char *name, const af_norm *norm, af_value in, af_value out) {
+    if (b->status == AF_OK)
+        af_bind_op(b, (int32_t)i, name, (af_op){.kind = AF_OP_NORM, .u.norm = {.in = in, .out = out, .norm = *norm}});
+}
+
+static void need_value(af_binder *b, af_value *value, uint32_t width) {
+    if (*value == AF_NO_VALUE) *value = af_bind_value(b, width);
+}
+
+af_layer af_layer_parallel(af_binder *b, af_decoder *m, uint32_t i) {
+    const af_norm norm = af_bind_norm(b, &m->h, "blk.%u.attn_norm", i);
+    need_value(b, &m->shared, m->h.width);
+    add_norm(b, i, "attn_norm", &norm, m->x, m->shared);
+    af_layer l = m->layer;
+    l.attn.in = l.ffn.in = m->shared;
+    return l;
+}
+
+/* ---- Matrices ---- */
+
+static af_part part(af_binder *b, uint32_t layer, const char *name, uint32_t rows, uint32_t cols, af_value out) {
+    return (af_part){.w = af_bind_matrix(b, rows, cols, "blk.%u.%s.weight", layer, name),
+                     .bias = af_bind_vector_if(b, rows, "blk.%u.%s.bias", layer, name),
+                     .out = out};
+}
+
+/* Takes the first `rows` rows off what is left of a fused tensor. */
+static af_part split(af_part *left, uint32_t rows, af_value out) {
+    af_part first = *left;
+    first.out = out;
+    if (!left->w.data) return first;
+    first.w.rows = rows;
+    left->w.rows -= rows;
+    left->w.data = (const unsigned char *)left->w.data + (size_t)rows * af_row_bytes(left->w.format, left->w.cols);
+    if (left->bias) left->bias += rows;
+    return first;
+}
+
+static void bind_qkv(af_binder *b, const af_decoder *m, uint32_t i, bool whole_rows, af_part parts[3]) {
+    static const char *const names[] = {"attn_q", "attn_k", "attn_v"};
+    const af_hparams *h = &m->h;
+    const uint32_t rows[] = {h->heads * h->k_dim, h->kv_heads * h->k_dim, h->kv_heads * h->v_dim};
+    const af_value to[] = {whole_rows ? m->q_whole : m->q, whole_rows ? m->k_whole : m->k, m->v};
+    const uint32_t all = rows[0] + rows[1] + rows[2];
+    af_part fused = {.w = af_bind_matrix_if(b, all, h->width, "blk.%u.attn_qkv.weight", i)};
+    if (fused.w.data) fused.bias = af_bind_vector_if(b, all, "blk.%u.attn_qkv.bias", i);
+    for (int p = 0; p < 3; p++)
+        parts[p] = fused.w.data ? split(&fused, rows[p], to[p]) : part(b, i, names[p], rows[p], h->width, to[p]);
+}
+
+/* x += share * post(W in) */
+static void add_to_stream(af_binder *b, const af_decoder *m, uint32_t i, const char *name, af_value in, uint32_t cols,
+                          const af_norm *post, float share) {
+    af_op op = {.kind = AF_OP_LINEAR,
+                .u.linear = {.in = in, .part_count = 1, .post = *post, .residual = m->x, .scale = share}};
+    op.u.linear.parts[0] = part(b, i, name, m->h.width, cols, m->x);
+    af_bind_op(b, (int32_t)i, name, op);
+}
+
+/* ---- Attention ---- */
+
+static void add_qkv(af_binder *b, af_decoder *m, uint32_t i, const af_attention *a) {
+    const bool whole_rows = a->q_row.kind != AF_NORM_NONE;
+    if (whole_rows) {
+        need_value(b, &m->q_whole, m->h.heads * m->h.k_dim);
+        need_value(b, &m->k_whole, m->h.kv_heads * m->h.k_dim);
+    }
+    af_op op = {.kind = AF_OP_LINEAR,
+                .u.linear = {.in = a->in, .pre = a->pre, .part_count = 3, .residual = AF_NO_VALUE, .scale = 1.0f}};
+    bind_qkv(b, m, i, whole_rows, op.u.linear.parts);
+    af_bind_op(b, (int32_t)i, "attn_qkv", op);
+    if (!whole_rows) return;
+    add_norm(b, i, "attn_q_norm", &a->q_row, m->q_whole, m->q);
+    add_norm(b, i, "attn_k_norm", &a->k_row, m->k_whole, m->k);
+}
+
+static void add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_attention *a) {
+    const uint16_t heads = (uint16_t)m->h.heads, cache = af_bind_cache(b, a->window, &m->h);
+    add_qkv(b, m, i, a);
+    af_bind_op(b, (int32_t)i, "attn_rope",
+               (af_op){.kind = AF_OP_ROPE_STORE,
+                       .u.rope_store = {.q = m->q,
+                                        .k = m->k,
+                                        .v = m->v,
+                                        .heads = heads,
+                                        .cache = cache,
+                                        .rope = a->rope,
+                                        .q_norm = a->q_norm,
+                                        .k_norm = a->k_norm,
+                                        .q_growth = a->q_growth,
+                                        .q_span = a->q_span}});
+    af_bind_op(b, (int32_t)i, "attn",
+               (af_op){.kind = AF_OP_ATTEND,
+                       .u.attend = {.q = m->q,
+                                    .out = m->attended,
+                                    .heads = heads,
+                                    .cache = cache,
+                                    .scale = a->scale,
+                                    .softcap = a->softcap}});
+    add_to_stream(b, m, i, "attn_output", m->attended, m->h.heads * m->h.v_dim, &a->post, a->share);
+}
+
+/* ---- Feed-forward ---- */
+
+static void add_ffn(af_binder *b, const af_decoder *m, uint32_t i, const af_ffn *f) {
+    const uint32_t width = m->h.width, ff = m->h.ff;
+    const bool gated = f->shape != AF_FFN_PLAIN;
+    af_op op = {.kind = AF_OP_LINEAR,
+                .u.linear = {.in = f->in,
+                             .pre = f->pre,
+                             .part_count = gated ? 2 : 1,
+                             .combine = gated ? AF_COMBINE_GLU : AF_COMBINE_ACT,
+                             .act = f->act,
+                             .residual = AF_NO_VALUE,
+                             .scale = 1.0f}};
+    af_part *parts = op.u.linear.parts;
+    af_part up = part(b, i, "ffn_up", f->shape == AF_FFN_FUSED ? 2 * ff : ff, width, m->hidden);
+    if (f->shape == AF_FFN_GATED) parts[0] = part(b, i, "ffn_gate", ff, width, m->hidden);
+    if (f->shape == AF_FFN_FUSED) parts[0] = split(&up, ff, m->hidden);
+    parts[gated ? 1 : 0] = up;
+    af_bind_op(b, (int32_t)i, "ffn_up", op);
+    add_to_stream(b, m, i, "ffn_down", m->hidden, ff, &f->post, f->share);
+}
+
+/* ---- The model ---- */
+
+void af_decoder_add_layer(af_binder *b, af_decoder *m, uint32_t i, const af_layer *layer) {
+    add_attention(b, m, i, &layer->attn);
+    add_ffn(b, m, i, &layer->ffn);
+}
+
+void af_decoder_pre_norm_layer(af_binder *b, af_decoder *m, uint32_t i) {
+    const af_layer l = af_layer_pre_norm(b, m, i);
+    af_decoder_add_layer(b, m, i, &l);
+}
+
+int af_decoder_build(af_binder *b, af_decoder *m, void (*add)(af_binder *b, af_decoder *m, uint32_t i)) {
+    af_bind_embed(b, &m->h, m->embed_scale, m->positions, m->x);
+    for (uint32_t i = 0; i < m->h.layers && b->status == AF_OK; i++) add(b, m, i);
+    const af_norm output_norm = af_bind_norm(b, &m->h, "output_norm");
+    af_bind_head(b, &m->h, &output_norm, m->x, m->logit_scale, m->logit_softcap);
+    return b->status;
+}

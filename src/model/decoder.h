@@ -1,0 +1,76 @@
+/* decoder.h - the frame that dense decoders share: embeddings, layers of attention and feed-forward that add to a
+ * residual stream, a head.
+ *
+ * A family opens a decoder, which reads the hyperparameters every file has and sets what most models do; changes what
+ * its own do differently; and gives a function that describes one layer. That function starts from one of the four
+ * placements of norms below, changes what is special about the layer, and adds it. Failure is the binder's: sticky.
+ */
+#ifndef AF_DECODER_H
+#define AF_DECODER_H
+
+#include "model/binder.h"
+
+/* q, k, v = W pre(in); head norms, rotation; attention; x += share * post(W attended). attn_q, attn_k and attn_v are
+ * taken as one tensor's rows where the file has attn_qkv. */
+typedef struct af_attention {
+    af_value in; /* x, or what the parts of a layer share */
+    af_norm pre, post;
+    af_norm q_norm, k_norm; /* of heads */
+    af_norm q_row, k_row;   /* of all heads together, before they are split */
+    uint16_t rope;
+    uint32_t window;      /* 0: everything */
+    float scale, softcap; /* of scores */
+    float q_growth;       /* plan.h, af_op_rope_store */
+    uint32_t q_span;
+    float share;
+} af_attention;
+
+/* x += share * post(down h) with h = act(gate pre(in)) * up pre(in), or act(up pre(in)). */
+typedef enum af_ffn_shape {
+    AF_FFN_GATED,
+    AF_FFN_FUSED, /* ffn_up holds the gate's rows, then up's */
+    AF_FFN_PLAIN
+} af_ffn_shape;
+typedef struct af_ffn {
+    af_value in;
+    af_norm pre, post;
+    af_ffn_shape shape;
+    af_act act;
+    float share;
+} af_ffn;
+
+typedef struct af_layer {
+    af_attention attn;
+    af_ffn ffn;
+} af_layer;
+
+typedef struct af_decoder {
+    af_hparams h;
+    af_value x, q, k, v, attended, hidden; /* values that layers reuse */
+    af_value shared;                       /* of parallel layers: norm(x); AF_NO_VALUE until a layer needs it */
+    af_value q_whole, k_whole;             /* of rows normed whole: q and k before; AF_NO_VALUE likewise */
+    af_layer layer;                        /* what all layers start from */
+    uint32_t period;                       /* of layers that are set apart; 0: there are none */
+    uint16_t other_rope;                   /* theirs */
+    float embed_scale, logit_scale, logit_softcap;
+    const float *positions; /* (context, width), or NULL */
+} af_decoder;
+
+/* Hyperparameters, values, and: x in and out, scores times 1 / sqrt(head), SiLU gate, nothing scaled. The family sets
+ * layer.attn.rope. */
+void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out);
+
+/* Layer i as m->layer says, with its norms where the family has them. */
+af_layer af_layer_pre_norm(af_binder *b, const af_decoder *m, uint32_t i);  /* attn_norm, ffn_norm */
+af_layer af_layer_sandwich(af_binder *b, const af_decoder *m, uint32_t i);  /* and post_attention_norm, post_ffw_norm */
+af_layer af_layer_post_norm(af_binder *b, const af_decoder *m, uint32_t i); /* only those two */
+/* attn_norm's result is read by both parts. Appends that norm. */
+af_layer af_layer_parallel(af_binder *b, af_decoder *m, uint32_t i);
+
+void af_decoder_add_layer(af_binder *b, af_decoder *m, uint32_t i, const af_layer *layer);
+void af_decoder_pre_norm_layer(af_binder *b, af_decoder *m, uint32_t i); /* a layer with nothing special */
+
+/* Embeddings, every layer, output_norm and head. Returns the binder's status. */
+int af_decoder_build(af_binder *b, af_decoder *m, void (*add)(af_binder *b, af_decoder *m, uint32_t i));
+
+#endif
