@@ -133,6 +133,28 @@ void af_gpu_place(const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t plac
     place[2] = (uint32_t)((s->offset + streams.scale) / 4);
 }
 
+/* The biases of parts that are stacked, as one; a part without one has zeros. In the plan's arena. */
+static const float *joined_bias(af_gpu_compiler *c, const af_part *parts, uint32_t count) {
+    size_t rows = 0, first = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < count; i++) {
+        rows += parts[i].w.rows;
+        any |= parts[i].bias != NULL;
+    }
+    if (count == 1 || !any) return parts[0].bias;
+    float *joined = af_arena_array(c->b->plan->arena, rows, sizeof *joined);
+    if (!joined) {
+        c->status = af_fail_memory(c->error, rows * sizeof *joined, "biases");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; first += parts[i++].w.rows)
+        if (parts[i].bias)
+            memcpy(joined + first, parts[i].bias, parts[i].w.rows * sizeof *joined);
+        else
+            memset(joined + first, 0, parts[i].w.rows * sizeof *joined);
+    return joined;
+}
+
 uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_product out[AF_PLAN_PARTS]) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < l->part_count; i += out[count++].part_count) {
@@ -144,7 +166,10 @@ uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_produ
         } while (i + n < l->part_count && l->combine == AF_COMBINE_NONE &&
                  l->parts[i + n].w.format == l->parts[i].w.format &&
                  c->b->values[l->parts[i + n].out].buffer == c->b->values[l->parts[i].out].buffer);
-        out[count] = (af_gpu_product){.m = af_gpu_upload(c, stack, n), .first_part = i, .part_count = n};
+        out[count] = (af_gpu_product){.m = af_gpu_upload(c, stack, n),
+                                      .bias = joined_bias(c, &l->parts[i], n),
+                                      .first_part = i,
+                                      .part_count = n};
         if (c->status != AF_OK) return 0;
     }
     return count;
