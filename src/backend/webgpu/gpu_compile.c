@@ -466,13 +466,14 @@ static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
     const af_rope *rope = &b->plan->ropes[r->rope];
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
     const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32},
+                                         {"K_ROW", af_gpu_key_row(cache)},
                                          {"Q_NORM", r->q_norm.kind},
                                          {"Q_ROWS", norm_rows(&r->q_norm, r->heads)},
                                          {"Q_BIAS", r->q_norm.bias != NULL},
                                          {"K_NORM", r->k_norm.kind},
                                          {"K_ROWS", norm_rows(&r->k_norm, cache->kv_heads)},
                                          {"K_BIAS", r->k_norm.bias != NULL}};
-    s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", constants, 7);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", constants, 8);
     s->x = r->heads + 2u * cache->kv_heads;
     s->scaled_at = 6;
     s->scaled_by = af_gpu_turns_before(b->plan, r->rope);
@@ -517,17 +518,18 @@ static void compile_attend(af_gpu_compiler *c, const af_op *op) {
     const af_op_attend *a = &op->u.attend;
     const af_gpu_backend *b = c->b;
     const af_cache *cache = &b->plan->caches[a->cache];
-    if (cache->k_dim > 256 || cache->v_dim > 256 || cache->k_dim % 8 || cache->v_dim % 2) {
+    if (cache->k_dim > 256 || cache->v_dim > 256 || cache->v_dim % 2) {
         c->status = af_fail(c->error, AF_EUNSUPPORTED,
-                            "gpu: %s: heads of %u and %u elements, allowed are multiples of 8 up to 256", op->name,
+                            "gpu: %s: heads of %u and %u elements, allowed are up to 256, of values an even number", op->name,
                             cache->k_dim, cache->v_dim);
         return;
     }
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_TILES);
     const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32}, {"HEADS", a->heads},
-                                         {"KV_HEADS", cache->kv_heads},         {"K_DIM", cache->k_dim},
+                                         {"KV_HEADS", cache->kv_heads},         {"K_DIM", af_gpu_key_row(cache)},
+                                         {"Q_DIM", cache->k_dim},
                                          {"V_DIM", cache->v_dim},               {"PARTS", query_parts(cache->v_dim)}};
-    s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, 6);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, 7);
     s->x = a->heads;
     const uint32_t params[] = {cache->group * b->table_pages,
                                b->plan->groups[cache->group].window,
