@@ -107,16 +107,16 @@ static void open_caches(af_gpu_backend *b, int *status, af_error *error) {
     for (size_t i = 0; i < b->plan->cache_count && *status == AF_OK; i++) {
         const af_cache *c = &b->plan->caches[i];
         const uint64_t slots = (uint64_t)b->options.pages[c->group] * AF_KV_PAGE * c->kv_heads * element;
-        const uint64_t largest = slots * larger(c->k_dim, c->v_dim);
+        const uint64_t largest = slots * larger(af_gpu_key_row(c), c->v_dim);
         if (largest > b->gpu->binding_limit) {
             *status = af_fail(error, AF_ENOMEM,
                               "gpu: a layer's KV cache takes %.0f MB, %s binds at most %.0f MB: lower --ctx or --parallel",
                               (double)largest / 1e6, b->gpu->info.name, (double)b->gpu->binding_limit / 1e6);
             return;
         }
-        make(b, &b->k_caches[i], slots * c->k_dim, "the KV cache", status, error);
+        make(b, &b->k_caches[i], slots * af_gpu_key_row(c), "the KV cache", status, error);
         make(b, &b->v_caches[i], slots * c->v_dim, "the KV cache", status, error);
-        b->kv_bytes += slots * (c->k_dim + c->v_dim);
+        b->kv_bytes += slots * (af_gpu_key_row(c) + c->v_dim);
     }
 }
 

@@ -160,6 +160,11 @@ static inline uint32_t af_gpu_packet(uint32_t cols) {
     return 3 * blocks + (blocks + 1) / 2;
 }
 
+/* Elements of a key's row in the cache: shaders load eight at a time. Those past k_dim are zeros. */
+static inline uint32_t af_gpu_key_row(const af_cache *c) {
+    return (c->k_dim + 7u) / 8 * 8;
+}
+
 int af_gpu_compile(af_gpu_backend *b, af_error *error);
 /* Appends the steps that decode rows of a matrix, chosen by the ids in `batch`, to `out` (ids, cols) f32. */
 int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error);

@@ -133,6 +133,28 @@ void af_gpu_place(const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t plac
     place[2] = (uint32_t)((s->offset + streams.scale) / 4);
 }
 
+/* The biases of parts that are stacked, as one; a part without one has zeros. In the plan's arena. */
+static const float *joined_bias(af_gpu_compiler *c, const af_part *parts, uint32_t count) {
+    size_t rows = 0, first = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < count; i++) {
+        rows += parts[i].w.rows;
+        any |= parts[i].bias != NULL;
+    }
+    if (count == 1 || !any) return parts[0].bias;
+    float *joined = af_arena_array(c->b->plan->arena, rows, sizeof *joined);
+    if (!joined) {
+        c->status = af_fail_memory(c->error, rows * sizeof *joined, "biases");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; first += parts[i++].w.rows)
+        if (parts[i].bias)
+            memcpy(joined + first, parts[i].bias, parts[i].w.rows * sizeof *joined);
+        else
+            memset(joined + first, 0, parts[i].w.rows * sizeof *joined);
+    return joined;
+}
+
 uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_product out[AF_PLAN_PARTS]) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < l->part_count; i += out[count++].part_count) {
@@ -144,7 +166,10 @@ uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_produ
         } while (i + n < l->part_count && l->combine == AF_COMBINE_NONE && !l->parts[i].bias && !l->parts[i + n].bias &&
                  l->parts[i + n].w.format == l->parts[i].w.format &&
                  c->b->values[l->parts[i + n].out].buffer == c->b->values[l->parts[i].out].buffer);
-        out[count] = (af_gpu_product){.m = af_gpu_upload(c, stack, n), .first_part = i, .part_count = n};
+        out[count] = (af_gpu_product){.m = af_gpu_upload(c, stack, n),
+                                      .bias = joined_bias(c, &l->parts[i], n),
+                                      .first_part = i,
+                                      .part_count = n};
         if (c->status != AF_OK) return 0;
     }
     return count;
@@ -441,13 +466,14 @@ static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
     const af_rope *rope = &b->plan->ropes[r->rope];
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
     const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32},
+                                         {"K_ROW", af_gpu_key_row(cache)},
                                          {"Q_NORM", r->q_norm.kind},
                                          {"Q_ROWS", norm_rows(&r->q_norm, r->heads)},
                                          {"Q_BIAS", r->q_norm.bias != NULL},
                                          {"K_NORM", r->k_norm.kind},
                                          {"K_ROWS", norm_rows(&r->k_norm, cache->kv_heads)},
                                          {"K_BIAS", r->k_norm.bias != NULL}};
-    s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", constants, 7);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", constants, 8);
     s->x = r->heads + 2u * cache->kv_heads;
     s->scaled_at = 6;
     s->scaled_by = af_gpu_turns_before(b->plan, r->rope);
@@ -491,17 +517,18 @@ static void compile_attend(af_gpu_compiler *c, const af_op *op) {
     const af_op_attend *a = &op->u.attend;
     const af_gpu_backend *b = c->b;
     const af_cache *cache = &b->plan->caches[a->cache];
-    if (cache->k_dim > 256 || cache->v_dim > 256 || cache->k_dim % 8 || cache->v_dim % 2) {
+    if (cache->k_dim > 256 || cache->v_dim > 256 || cache->v_dim % 2) {
         c->status = af_fail(c->error, AF_EUNSUPPORTED,
-                            "gpu: %s: heads of %u and %u elements, allowed are multiples of 8 up to 256", op->name,
+                            "gpu: %s: heads of %u and %u elements, allowed are up to 256, of values an even number", op->name,
                             cache->k_dim, cache->v_dim);
         return;
     }
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_TILES);
     const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32}, {"HEADS", a->heads},
-                                         {"KV_HEADS", cache->kv_heads},         {"K_DIM", cache->k_dim},
+                                         {"KV_HEADS", cache->kv_heads},         {"K_DIM", af_gpu_key_row(cache)},
+                                         {"Q_DIM", cache->k_dim},
                                          {"V_DIM", cache->v_dim},               {"PARTS", query_parts(cache->v_dim)}};
-    s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, 6);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, 7);
     s->x = a->heads;
     const uint32_t params[] = {cache->group * b->table_pages,
                                b->plan->groups[cache->group].window,

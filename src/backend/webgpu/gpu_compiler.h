@@ -34,6 +34,7 @@ double af_gpu_lanes(const af_gpu_backend *b);
  * without biases are a single stack. */
 typedef struct af_gpu_product {
     const af_gpu_matrix *m;
+    const float *bias; /* (m->rows), of the parts one after another; NULL: none has one */
     uint32_t first_part, part_count;
 } af_gpu_product;
 uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_product out[AF_PLAN_PARTS]);

@@ -175,9 +175,8 @@ static bool fold_linear(decoder *d, size_t i) {
     for (uint32_t k = 0; k < (glu ? 1 : count); k++) {
         const af_part *part = &l->parts[products[k].first_part];
         fold f = {.name = op->name, .m = products[k].m, .other = glu ? products[1].m : NULL, .in = in,
-                  .y = b->values[part->out], .bias = {part->bias, glu ? l->parts[1].bias : NULL}, .flags = flags,
+                  .y = b->values[part->out], .bias = {products[k].bias, glu ? l->parts[1].bias : NULL}, .flags = flags,
                   .act = l->act, .eps = l->pre.eps, .index = k};
-        assert(products[k].part_count == 1 || !part->bias);
         if (count == 1 || glu) leave_packets(d, i, &f, in, glu ? b->hidden_packets : b->packets, !glu);
         if (f.next && glu) f.flags |= NO_Y;
         for (size_t s = 0; s < f.m->segment_count; s++) fold_segment(d->c, &f, s);

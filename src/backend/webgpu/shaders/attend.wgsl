@@ -23,7 +23,8 @@ var<immediate> p: Params;
 
 override HEADS: u32 = 4u;
 override KV_HEADS: u32 = 1u;
-override K_DIM: u32 = 64u;
+override K_DIM: u32 = 64u; // of a row of keys: the head, and zeros up to a multiple of 8
+override Q_DIM: u32 = 64u; // of the head
 override V_DIM: u32 = 64u;
 override PARTS: u32 = 2u; // groups of threads that share the queries, each V_DIM wide: a power of two, at most 8
 const THREADS = 128u;
@@ -41,7 +42,8 @@ fn load_queries(first: u32, count: u32, head: u32, local: u32) {
     for (var i = local; i < QUERIES * K_DIM; i += THREADS) {
         let t = i / K_DIM;
         var v = 0.0;
-        if (t < count) { v = q[(first + t) * p.q_stride + head * K_DIM + i % K_DIM] * p.scale; }
+        let e = i % K_DIM;
+        if (t < count && e < Q_DIM) { v = q[(first + t) * p.q_stride + head * Q_DIM + e] * p.scale; }
         queries[i / 4u][i % 4u] = v;
     }
 }

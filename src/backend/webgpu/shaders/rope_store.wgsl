@@ -19,6 +19,7 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> k_cache: array<u32>;
 @group(0) @binding(4) var<storage, read_write> v_cache: array<u32>;
 
+override K_ROW: u32 = 64u; // elements of a key's row in the cache: k_dim, and zeros
 override Q_NORM: u32 = 0u; // 0 none, 1 RMS, 2 layer norm
 override K_NORM: u32 = 0u;
 override Q_ROWS: u32 = 0u; // of weights: one for all heads, or one a head
@@ -92,6 +93,7 @@ fn rotate_head(token: u32, local: u32) {
 
 fn load_q(base: u32, local: u32) {
     for (var i = local; i < p.k_dim; i += THREADS) { head_values[i] = q[base + i]; }
+    if (p.k_dim + local < K_ROW) { head_values[p.k_dim + local] = 0.0; }
     workgroupBarrier();
 }
 
@@ -118,7 +120,7 @@ fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
         load_q(token * p.q_stride + p.k_first + head * p.k_dim, local);
         norm_head(head_norm(K_NORM, p.k_eps, Q_ROWS * (1u + Q_BIAS) * p.k_dim, K_ROWS, K_BIAS, head), local);
         rotate_head(token, local);
-        let words = select(p.k_dim / 2u, p.k_dim, KV_F32 == 1u);
+        let words = select(K_ROW / 2u, K_ROW, KV_F32 == 1u);
         let row = cache_row(page, p.kv_heads, head, slot, words);
         for (var i = local; i < words; i += THREADS) { k_cache[row + i] = word_of(i); }
     } else {
