@@ -201,6 +201,11 @@ int af_model_render(const af_model *model, const af_template *custom, const char
     return 0;
 }
 
+bool af_model_template_mentions(const af_model *model, const af_template *custom, const char *text) {
+    (void)model, (void)custom, (void)text;
+    return false;
+}
+
 int af_prompt_tokenize(const af_model *model, const af_prompt *prompt, int32_t **ids, size_t *count, af_error *error) {
     size_t users = 0;
     while (users < prompt->length && prompt->origin[users]) users++;

@@ -1,16 +1,25 @@
-"""`shimmy verify` on lavapipe over every small file there is: each format and family, also with weights split over small
-bindings and with subgroups off. Slow; gpu_test.py has two of them.
+"""`shimmy verify` on lavapipe over every small file there is: each format and family; and every format with weights split
+over small bindings, and with subgroups off. Slow; gpu_test.py has two of them.
 """
 import pytest
 
-from gpu_test import DEVICE, PRESETS
+from gpu_test import DEVICE, FORMATS, PRESETS
 from support import MODELS, shimmy_json
 
-VARIATIONS = {"plain": {}, "split": {"AIRFRAME_GPU_BINDING_LIMIT": "131072"}, "no subgroups": {"AIRFRAME_GPU_SUBGROUPS": "0"}}
+VARIATIONS = {"split": {"AIRFRAME_GPU_BINDING_LIMIT": "131072"}, "no subgroups": {"AIRFRAME_GPU_SUBGROUPS": "0"}}
+
+
+def verify(name, env):
+    result = shimmy_json("verify", MODELS / f"{name}.gguf", "--device", DEVICE, env=env)
+    assert result["excesses"] == 0, [r for r in result["rows"] if r["excess"]]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_verify_finds_no_excess(name):
+    verify(name, {})
 
 
 @pytest.mark.parametrize("variation", VARIATIONS)
-@pytest.mark.parametrize("name", PRESETS)
-def test_verify_finds_no_excess(name, variation):
-    result = shimmy_json("verify", MODELS / f"{name}.gguf", "--device", DEVICE, env=VARIATIONS[variation])
-    assert result["excesses"] == 0, [r for r in result["rows"] if r["excess"]]
+@pytest.mark.parametrize("name", FORMATS)
+def test_verify_finds_no_excess_with(variation, name):
+    verify(name, VARIATIONS[variation])

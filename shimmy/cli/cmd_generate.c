@@ -1,8 +1,8 @@
 /* cmd_generate.c - `shimmy generate`: one answer, streamed to standard output.
  *
- * A prompt is a user's message and goes through the model's chat template; nothing in it becomes a control token. With
- * --raw it is the model's input itself, parsed as the caller wrote it. Nothing but the model's text is printed: a
- * line's end follows only on a terminal, so that a pipe gets the exact bytes.
+ * A prompt is a user's message and goes through the model's chat template; nothing in it becomes a control token, save
+ * with --allow-special. With --raw it is the model's input itself, parsed as the caller wrote it. Nothing but the
+ * model's text is printed: a line's end follows only on a terminal, so that a pipe gets the exact bytes.
  */
 #include "base/os.h"
 #include "cli/cli_job.h"
@@ -39,6 +39,7 @@ static int chat_ids(const shimmy_options *options, const af_model *model, af_sli
     int status = options->chat_template ? shimmy_input_template(options->chat_template, &custom, error) : 0;
     if (!status) status = chat_request(options, prompt, &request, error);
     if (!status) status = af_model_render(model, custom, request, strlen(request), &render, &rendered, error);
+    if (!status && options->allow_special && rendered.length) memset(rendered.origin, 0, rendered.length);
     if (!status) status = af_prompt_tokenize(model, &rendered, ids, count, error);
     af_prompt_clear(&rendered);
     af_free(request);

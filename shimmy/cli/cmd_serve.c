@@ -12,6 +12,11 @@
 #define DEFAULT_BIND     "127.0.0.1:11435"
 #define DEFAULT_MAX_BODY ((uint64_t)8 << 20)
 
+static shimmy_reasoning reasoning_of(const char *name) {
+    if (!name || strcmp(name, "auto") == 0) return SHIMMY_REASONING_AUTO;
+    return strcmp(name, "none") == 0 ? SHIMMY_REASONING_NONE : SHIMMY_REASONING_DEEPSEEK;
+}
+
 static int first_model(const shimmy_options *options, char **path, char **name, af_error *error) {
     shimmy_catalog catalog;
     int status = shimmy_discover(options->model_dirs, &catalog, error);
@@ -41,6 +46,7 @@ int shimmy_cmd_serve(const shimmy_options *options, af_error *error) {
         .ctx = options->ctx == SHIMMY_UNSET ? 0 : (uint32_t)options->ctx,
         .penalty_compat = options->penalty_compat && strcmp(options->penalty_compat, "shimmy") == 0,
         .allow_special = options->allow_special,
+        .reasoning = reasoning_of(options->reasoning),
         .raw_log = af_env_flag("SHIMMY_DEBUG_RAW"),
     };
     int status = shimmy_engine_options(options, af_engine_options_default().parallel, &serve.engine, error);

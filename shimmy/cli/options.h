@@ -45,9 +45,9 @@ typedef struct shimmy_options {
     bool exact;
 
     /* serve */
-    const char *bind, *penalty_compat;
+    const char *bind, *penalty_compat, *reasoning;
     int64_t max_body;
-    bool allow_special;
+    bool allow_special; /* generate's too */
 
     /* generate */
     const char *prompt, *system;

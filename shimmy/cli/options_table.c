@@ -93,8 +93,11 @@ const shimmy_option shimmy_option_table[] = {
      "largest body of a request (default 8388608)"},
     {"chat-template", SHIMMY_TEXT, "FILE", NULL, AT(chat_template), 0, 0, NULL, SHIMMY_SERVE | SHIMMY_GENERATE,
      "a Jinja chat template in place of the model's"},
-    {"allow-special", SHIMMY_FLAG, NULL, NULL, AT(allow_special), 0, 0, NULL, SHIMMY_SERVE,
+    {"allow-special", SHIMMY_FLAG, NULL, NULL, AT(allow_special), 0, 0, NULL, SHIMMY_SERVE | SHIMMY_GENERATE,
      "let the text of control tokens in messages count as those tokens"},
+    {"reasoning", SHIMMY_CHOICE, "HOW", NULL, AT(reasoning), 0, 0, "auto|none|deepseek", SHIMMY_SERVE,
+     "auto (default): what a model thinks goes to reasoning_content where the chat template knows the tags around it; "
+     "none: everything is content; deepseek: <think> counts without being known too"},
     {"penalty-compat", SHIMMY_CHOICE, "RULE", NULL, AT(penalty_compat), 0, 0, "openai|shimmy", SHIMMY_SERVE,
      "what presence and frequency penalties do: openai subtracts (default); shimmy turns the larger one into a repeat "
      "penalty of 1 + half of it"},

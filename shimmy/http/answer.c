@@ -28,17 +28,29 @@ static void answer_refusal(shimmy_call *call, const shimmy_refusal *refusal) {
 
 /* ---- The state of the choices ---- */
 
-/* What the engine has made of a choice by now. Its text goes to *text in exchange for that empty buffer. */
-static af_finish take_text(shimmy_choice *choice, af_buf *text) {
+/* What the engine has made of a choice by now. It goes to *said in exchange for those buffers, emptied. */
+static af_finish take_said(shimmy_choice *choice, shimmy_said *said) {
     shimmy_call *call = choice->call;
-    text->len = 0;
+    said->reasoning.len = said->content.len = 0;
     af_mutex_lock(call->lock);
-    af_buf fresh = choice->text;
-    choice->text = *text;
+    shimmy_said fresh = choice->said;
+    choice->said = *said;
     af_finish finish = choice->finish;
     af_mutex_unlock(call->lock);
-    *text = fresh;
+    *said = fresh;
     return finish;
+}
+
+/* The choice as far as it is in *said. */
+static shimmy_piece piece_of(size_t index, const shimmy_said *said, af_finish finish) {
+    return (shimmy_piece){
+        .index = index,
+        .text = said->content.p ? said->content.p : "",
+        .length = said->content.len,
+        .reasoning = said->reasoning.p,
+        .reasoning_length = said->reasoning.len,
+        .finish = finish,
+    };
 }
 
 static af_finish finish_of(shimmy_choice *choice) {
@@ -91,21 +103,17 @@ static bool send_chunk(shimmy_call *call, const shimmy_piece *piece) {
 /* The role, the new text, the end: as far as each is there. False if the client is gone. */
 static bool stream_choice(shimmy_call *call, size_t index) {
     shimmy_choice *choice = &call->choices[index];
-    af_buf *text = &call->server->spare;
+    shimmy_said *said = &call->server->spare;
     if (choice->closed) return true;
-    af_finish finish = take_text(choice, text);
+    af_finish finish = take_said(choice, said);
     shimmy_piece piece = {.index = index, .text = ""};
     if (!choice->opened && call->head.chat) {
         piece.opens = true;
         if (!send_chunk(call, &piece)) return false;
     }
     choice->opened = true;
-    piece.opens = false;
-    if (text->len) {
-        piece.text = text->p;
-        piece.length = text->len;
-        if (!send_chunk(call, &piece)) return false;
-    }
+    piece = piece_of(index, said, AF_FINISH_NONE);
+    if ((piece.length || piece.reasoning_length) && !send_chunk(call, &piece)) return false;
     if (finish == AF_FINISH_NONE) return true;
     choice->closed = true;
     if (finish != AF_FINISH_STOP && finish != AF_FINISH_LENGTH) return true; /* told by break_stream */
@@ -141,7 +149,9 @@ static bool has_begun(shimmy_call *call) {
     af_mutex_lock(call->lock);
     for (size_t i = 0; i < call->choice_count; i++) {
         af_finish finish = call->choices[i].finish;
-        begun = begun || call->choices[i].text.len || finish == AF_FINISH_STOP || finish == AF_FINISH_LENGTH;
+        const shimmy_said *said = &call->choices[i].said;
+        bool spoke = said->reasoning.len || said->content.len;
+        begun = begun || spoke || finish == AF_FINISH_STOP || finish == AF_FINISH_LENGTH;
     }
     af_mutex_unlock(call->lock);
     return begun;
@@ -180,8 +190,7 @@ static void answer_whole(shimmy_call *call) {
     for (size_t i = 0; i < call->choice_count; i++) {
         af_finish finish = finish_of(&call->choices[i]);
         if (finish == AF_FINISH_NONE) return;
-        const af_buf *text = &call->choices[i].text; /* finished: nobody appends any more */
-        pieces[i] = (shimmy_piece){.index = i, .text = text->p ? text->p : "", .length = text->len, .finish = finish};
+        pieces[i] = piece_of(i, &call->choices[i].said, finish); /* finished: nobody appends any more */
     }
     shimmy_usage usage = usage_of(call);
     shimmy_reply reply = {.status = 200};

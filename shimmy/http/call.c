@@ -22,7 +22,10 @@ static void drop_body(shimmy_call *call) {
 
 void shimmy_call_unref(shimmy_call *call) {
     if (atomic_fetch_sub(&call->refs, 1) > 1) return;
-    for (size_t i = 0; i < call->choice_count; i++) af_buf_clear(&call->choices[i].text);
+    for (size_t i = 0; i < call->choice_count; i++) {
+        shimmy_said_clear(&call->choices[i].said);
+        shimmy_split_clear(&call->choices[i].split);
+    }
     free(call->choices);
     af_buf_clear(&call->reply.body);
     af_mutex_close(call->lock);

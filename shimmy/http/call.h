@@ -17,6 +17,7 @@
 #define SHIMMY_CALL_H
 
 #include "http/server.h"
+#include "openai/reasoning.h"
 #include "openai/response.h"
 
 struct shimmy_route;
@@ -26,11 +27,13 @@ typedef struct shimmy_call shimmy_call;
 typedef struct shimmy_choice {
     shimmy_call *call;
     /* Shared, under the call's lock. */
-    af_buf text; /* not sent yet when streaming, else all so far */
+    shimmy_said said; /* not sent yet when streaming, else all so far */
     af_finish finish;
     af_error error;
     uint64_t engine_id; /* 0: not submitted */
     uint32_t cached, completion;
+    /* The engine's thread's, from submission to the final event. */
+    shimmy_split split;
     /* The loop's. */
     bool opened, closed;
 } shimmy_choice;

@@ -6,13 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids of one prompt, owned. */
+/* Ids of one prompt, owned, and how its answers begin. */
 typedef struct tokens {
     int32_t *ids;
     size_t count;
+    shimmy_split split;
 } tokens;
 
 /* ---- Engine's thread ---- */
+
+/* Adds an event's text to what was said. */
+static bool take_text(shimmy_choice *choice, const af_event *event) {
+    return shimmy_split_push(&choice->split, event->text, event->length, &choice->said) &&
+           (event->finish == AF_FINISH_NONE || shimmy_split_finish(&choice->split, &choice->said));
+}
 
 static void on_event(void *user, const af_event *event) {
     shimmy_choice *choice = user;
@@ -20,7 +27,7 @@ static void on_event(void *user, const af_event *event) {
     bool over = event->finish != AF_FINISH_NONE;
     if (!over && !event->length) return;
     af_mutex_lock(call->lock);
-    bool kept = call->gone || af_buf_append(&choice->text, event->text, event->length);
+    bool kept = call->gone || take_text(choice, event);
     choice->finish = event->finish;
     choice->cached = event->cached_tokens;
     choice->completion = event->completion_tokens;
@@ -44,6 +51,7 @@ static int chat_tokens(shimmy_call *call, const shimmy_request *request, tokens 
     int rc = af_model_render(server->model, server->template, request->render, strlen(request->render), &options,
                              &prompt, &error);
     if (rc == 0) {
+        shimmy_split_begin(&out->split, server->tags, &prompt, request->continues);
         if (server->options->allow_special && prompt.length) memset(prompt.origin, 0, prompt.length);
         rc = af_prompt_tokenize(server->model, &prompt, &out->ids, &out->count, &error);
     }
@@ -54,7 +62,7 @@ static int chat_tokens(shimmy_call *call, const shimmy_request *request, tokens 
 static int raw_tokens(shimmy_call *call, shimmy_prompt *prompt, tokens *out) {
     af_error error;
     if (!prompt->text) { /* ids, checked already: moved */
-        *out = (tokens){prompt->ids, prompt->count};
+        *out = (tokens){.ids = prompt->ids, .count = prompt->count};
         prompt->ids = NULL;
         return 0;
     }
@@ -111,10 +119,13 @@ static int submit(shimmy_call *call, const shimmy_request *request, const tokens
     asked.stops = request->stops;
     asked.stop_count = request->stop_count;
     asked.ignore_eos = request->ignore_eos;
+    asked.shown = request->chat ? call->server->shown : NULL;
+    asked.shown_count = request->chat ? call->server->shown_count : 0;
     asked.sampling = request->sampling;
     if (asked.sampling.seed != AF_SEED_RANDOM) asked.sampling.seed += index % request->n; /* choices differ */
     asked.on_event = on_event;
     asked.user = choice;
+    choice->split = prompt->split;
     uint64_t id;
     af_error error;
     shimmy_call_ref(call); /* the engine's, until the final event */
@@ -152,7 +163,7 @@ static int open_choices(shimmy_call *call, const shimmy_request *request, const 
     for (size_t i = 0; i < count; i++) choices[i].call = call;
     for (size_t i = 0; rc == 0 && request->echo && i < count; i++) {
         size_t prompt = i / request->n;
-        rc = echo_prompt(call, &request->prompts[prompt], &prompts[prompt], &choices[i].text);
+        rc = echo_prompt(call, &request->prompts[prompt], &prompts[prompt], &choices[i].said.content);
     }
     for (size_t i = 0; rc == 0 && i < count; i++) rc = submit(call, request, &prompts[i / request->n], i);
     if (rc < 0) cancel_all(call);

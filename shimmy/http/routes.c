@@ -111,7 +111,7 @@ static void write_tokens(shimmy_call *call, const int32_t *ids, size_t count, bo
     af_buf_text(out, "]}");
 }
 
-static int tokenize_body(shimmy_call *call, const json_t *json) {
+static int tokenize_body(shimmy_call *call, json_t *json) {
     bool add = false, parse = false, pieces = false;
     shimmy_refusal *refusal = &call->refusal;
     int rc = shimmy_read_bool(json, "add_special", &add, refusal);
@@ -132,7 +132,7 @@ static int tokenize_body(shimmy_call *call, const json_t *json) {
     return 0;
 }
 
-static int detokenize_body(shimmy_call *call, const json_t *json) {
+static int detokenize_body(shimmy_call *call, json_t *json) {
     int32_t *ids = NULL;
     size_t count = 0, length = 0;
     char *text = NULL;
@@ -150,12 +150,13 @@ static int detokenize_body(shimmy_call *call, const json_t *json) {
     return 0;
 }
 
-static int template_body(shimmy_call *call, const json_t *json) {
+static int template_body(shimmy_call *call, json_t *json) {
+    bool continues;
     char *render = NULL;
     af_prompt prompt = {0};
     af_error error;
     af_render_options options = af_render_options_default();
-    int rc = shimmy_request_messages(json, &render, &call->refusal);
+    int rc = shimmy_request_messages(json, &render, &continues, &call->refusal);
     if (rc < 0) return rc;
     rc =
         af_model_render(call->server->model, call->server->template, render, strlen(render), &options, &prompt, &error);
@@ -169,7 +170,7 @@ static int template_body(shimmy_call *call, const json_t *json) {
 }
 
 /* Parses the body for one of the three above. */
-static int with_json(shimmy_call *call, int (*answer)(shimmy_call *call, const json_t *json)) {
+static int with_json(shimmy_call *call, int (*answer)(shimmy_call *call, json_t *json)) {
     json_t *json;
     int rc = shimmy_parse_body(call->body, call->body_length, &json, &call->refusal);
     if (rc < 0) return rc;

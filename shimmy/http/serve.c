@@ -24,7 +24,8 @@ enum {
     DESCRIPTORS_KEPT = 64, /* for files, the model's shards, and sockets being refused */
     CONNECTIONS = 4096,
     BODIES_HELD = 16, /* times --max-body: bytes of all bodies together */
-    TEMPLATE_BYTES = 16 * 1024 * 1024
+    TEMPLATE_BYTES = 16 * 1024 * 1024,
+    SHOWN = 64 /* as many as a request may show */
 };
 
 typedef struct serving {
@@ -52,6 +53,36 @@ static int load_template(shimmy_server *server, af_error *error) {
     return rc < 0 ? af_fail_within(error, rc, "--chat-template %s", path) : 0;
 }
 
+static bool mentions(const void *user, const char *text) {
+    const shimmy_server *server = user;
+    return af_model_template_mentions(server->model, server->template, text);
+}
+
+/* Tags may be control tokens, which say nothing unless asked to. */
+static int show_tag(shimmy_server *server, const char *tag, af_ids *shown, af_error *error) {
+    int32_t *ids;
+    size_t count;
+    if (!tag) return 0;
+    int rc = af_tokenize(server->model, tag, strlen(tag), AF_PARSE_SPECIAL, &ids, &count, error);
+    if (rc < 0) return rc;
+    bool kept = count == 0 || af_ids_append(shown, ids, count);
+    af_free(ids);
+    return kept ? 0 : af_fail_memory(error, count, "tags");
+}
+
+static int load_tags(shimmy_server *server, af_error *error) {
+    const shimmy_tags *tags = shimmy_choose_tags(server->options->reasoning, mentions, server);
+    if (!tags) return 0;
+    const char *const texts[] = {tags->open, tags->close, tags->instead, tags->after};
+    af_ids shown = {0};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof texts / sizeof *texts; i++) rc = show_tag(server, texts[i], &shown, error);
+    server->tags = tags;
+    server->shown = shown.p;
+    server->shown_count = shown.len < SHOWN ? shown.len : SHOWN;
+    return rc;
+}
+
 static int load_all(shimmy_server *server, af_error *error) {
     const shimmy_serve_options *options = server->options;
     af_model_options model_options = af_model_options_default();
@@ -60,6 +91,7 @@ static int load_all(shimmy_server *server, af_error *error) {
     model_options.ctx = engine_options.ctx;
     int rc = af_model_open(options->model_path, &model_options, &server->model, error);
     if (rc == 0) rc = load_template(server, error);
+    if (rc == 0) rc = load_tags(server, error);
     if (rc == 0) rc = af_engine_open(server->model, &engine_options, &server->engine, error);
     return rc;
 }
@@ -231,7 +263,8 @@ static void close_all(serving *s) {
     af_model_close(server->model);
     if (s->drain_timer) event_free(s->drain_timer);
     if (server->base) event_base_free(server->base);
-    af_buf_clear(&server->spare);
+    af_free(server->shown);
+    shimmy_said_clear(&server->spare);
     af_buf_clear(&server->event);
 }
 

@@ -2,18 +2,19 @@
 #ifndef SHIMMY_SERVE_H
 #define SHIMMY_SERVE_H
 
-#include "airframe.h"
+#include "openai/reasoning.h"
 
 typedef struct shimmy_serve_options {
     const char *bind; /* HOST:PORT, [V6]:PORT or unix:PATH; port 0 takes a free one */
     const char *model_path;
-    const char *model_name;    /* the id in /v1/models; requests naming another model get a 404 */
-    const char *chat_template; /* a file that takes the place of the model's template; NULL: the model's own */
-    uint64_t max_body;         /* bytes of a request's body */
-    uint32_t ctx;              /* 0: native or what memory allows */
-    bool penalty_compat;       /* the seed's mapping of presence and frequency penalties */
-    bool allow_special;        /* text of control tokens in messages counts as those tokens */
-    bool raw_log;              /* SHIMMY_DEBUG_RAW */
+    const char *model_name;     /* the id in /v1/models; requests naming another model get a 404 */
+    const char *chat_template;  /* a file that takes the place of the model's template; NULL: the model's own */
+    uint64_t max_body;          /* bytes of a request's body */
+    uint32_t ctx;               /* 0: native or what memory allows */
+    bool penalty_compat;        /* the seed's mapping of presence and frequency penalties */
+    bool allow_special;         /* text of control tokens in messages counts as those tokens */
+    shimmy_reasoning reasoning; /* which answers are split into thoughts and content */
+    bool raw_log;               /* SHIMMY_DEBUG_RAW */
     af_engine_options engine;
 } shimmy_serve_options;
 

@@ -28,11 +28,14 @@ typedef struct shimmy_server {
     af_model_info info;
     shimmy_request_limits limits;
     uint32_t ctx;
+    const shimmy_tags *tags; /* what encloses thoughts; NULL: answers are not split */
+    int32_t *shown;          /* the control tokens in them */
+    size_t shown_count;
 
     /* The loop's own. */
     bool ready;
-    af_buf spare; /* changes places with a choice's text, so that streams do not allocate */
-    af_buf event; /* one SSE event being written */
+    shimmy_said spare; /* changes places with a choice's, so that streams do not allocate */
+    af_buf event;      /* one SSE event being written */
 } shimmy_server;
 
 #endif

@@ -224,7 +224,7 @@ int shimmy_request_parse(bool chat, const char *body, size_t length, const shimm
     if (rc == 0) rc = read_common(out->json, limits, out, refusal);
     if (rc == 0 && chat) {
         out->prompt_count = 1;
-        rc = shimmy_request_messages(out->json, &out->render, refusal);
+        rc = shimmy_request_messages(out->json, &out->render, &out->continues, refusal);
     } else if (rc == 0) {
         rc = read_prompts(out->json, limits, out, refusal);
         if (rc == 0) rc = shimmy_read_bool(out->json, "echo", &out->echo, refusal);

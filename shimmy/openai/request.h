@@ -43,6 +43,7 @@ typedef struct shimmy_request {
     const char *stops[SHIMMY_STOPS]; /* borrowed from the JSON */
     size_t stop_count;
     char *render;                          /* chat: the JSON text for af_model_render */
+    bool continues;                        /* chat: the answer goes on with the last message */
     shimmy_prompt prompts[SHIMMY_CHOICES]; /* completions */
     size_t prompt_count;                   /* 1 for chat */
     json_t *json;                          /* owner of what is borrowed */
@@ -53,8 +54,9 @@ int shimmy_request_parse(bool chat, const char *body, size_t length, const shimm
                          shimmy_request *out, shimmy_refusal *refusal);
 void shimmy_request_clear(shimmy_request *request);
 
-/* Checks "messages" and keeps of a chat request what a template sees; *render is freed with af_free. */
-int shimmy_request_messages(const json_t *json, char **render, shimmy_refusal *refusal);
+/* Checks "messages" and keeps of a chat request what a template sees; *render is freed with af_free. *continues tells
+ * whether the prompt ends inside the last message. Parts that are text under another name get their usual one. */
+int shimmy_request_messages(json_t *json, char **render, bool *continues, shimmy_refusal *refusal);
 
 /* Refuses a "model" that is not the one served. */
 int shimmy_request_model(const json_t *json, const shimmy_request_limits *limits, shimmy_refusal *refusal);

@@ -46,11 +46,18 @@ static void write_usage(af_buf *out, const shimmy_usage *usage) {
                   (unsigned long long)(usage->prompt + usage->completion), (unsigned long long)usage->cached);
 }
 
+static void write_reasoning(af_buf *out, const shimmy_piece *piece) {
+    af_buf_text(out, "\"reasoning_content\":");
+    shimmy_write_string(out, piece->reasoning, piece->reasoning_length);
+}
+
 static void write_delta(af_buf *out, const shimmy_piece *piece) {
     af_buf_text(out, ",\"delta\":{");
-    if (piece->opens) af_buf_text(out, "\"role\":\"assistant\"");
+    if (piece->opens) af_buf_text(out, "\"role\":\"assistant\",");
+    if (piece->reasoning_length) write_reasoning(out, piece);
+    if (piece->reasoning_length && piece->length) af_buf_byte(out, ',');
     if (piece->opens || piece->length) {
-        af_buf_text(out, piece->opens ? ",\"content\":" : "\"content\":");
+        af_buf_text(out, "\"content\":");
         shimmy_write_string(out, piece->text, piece->length);
     }
     af_buf_byte(out, '}');
@@ -64,6 +71,10 @@ static void write_text(af_buf *out, const shimmy_piece *piece) {
 static void write_message(af_buf *out, const shimmy_piece *piece) {
     af_buf_text(out, ",\"message\":{\"role\":\"assistant\",\"content\":");
     shimmy_write_string(out, piece->text, piece->length);
+    if (piece->reasoning_length) {
+        af_buf_byte(out, ',');
+        write_reasoning(out, piece);
+    }
     af_buf_text(out, ",\"refusal\":null}");
 }
 

@@ -23,6 +23,8 @@ typedef struct shimmy_piece {
     bool opens; /* chunk: the first of its choice */
     const char *text;
     size_t length;
+    const char *reasoning; /* chat: what it thought, before the text; length 0: nothing */
+    size_t reasoning_length;
     af_finish finish; /* AF_FINISH_NONE: goes on */
 } shimmy_piece;
 

@@ -30,6 +30,8 @@
 
 #include <stdatomic.h>
 
+enum { AF_SHOWN_MAX = 64 }; /* as airframe.h says */
+
 typedef struct af_job {
     uint64_t id;
     af_event_fn on_event;
@@ -50,6 +52,7 @@ typedef struct af_job {
     uint32_t completion;
     af_sampler *sampler;
     af_detok detok;
+    int32_t shown[AF_SHOWN_MAX];
     af_stops stops;
     af_buf text; /* made, not yet shown */
 

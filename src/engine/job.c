@@ -36,6 +36,9 @@ static int check_request(const af_request *r, uint32_t ctx, uint32_t vocabulary,
     if (r->max_tokens < -1) {
         return af_fail(error, AF_EINVAL, "max_tokens: found %lld, must be at least -1", (long long)r->max_tokens);
     }
+    if (r->shown_count > AF_SHOWN_MAX) {
+        return af_fail(error, AF_EINVAL, "shown: has %zu tokens, at most %d are allowed", r->shown_count, AF_SHOWN_MAX);
+    }
     int rc = af_sampling_check(&r->sampling, error);
     if (rc == 0) rc = check_length(r, ctx, error);
     if (rc == 0) rc = check_ids(r, vocabulary, error);
@@ -94,6 +97,9 @@ int af_job_open(const af_request *r, uint32_t ctx, uint32_t vocabulary, const af
     job->prompt_count = (uint32_t)r->prompt_count;
     job->limit = r->max_tokens < 0 || r->max_tokens > room ? room : (uint32_t)r->max_tokens;
     af_detok_resume(&job->detok, tokenizer, r->prompt[r->prompt_count - 1]);
+    job->detok.shown = job->shown;
+    job->detok.shown_count = r->shown_count;
+    if (r->shown_count) memcpy(job->shown, r->shown, r->shown_count * sizeof *r->shown);
     rc = copy_prompt(job, r, error);
     if (rc == 0) rc = af_stops_open(r->stops, r->stop_count, &job->stops, error);
     if (rc == 0) rc = open_sampler(job, r->sampling, ctx, vocabulary, error);

@@ -99,6 +99,11 @@ int af_model_render(const af_model *model, const af_template *custom, const char
     return status;
 }
 
+bool af_model_template_mentions(const af_model *model, const af_template *custom, const char *text) {
+    const af_template *tmpl = custom ? custom : af_model_template(model, NULL);
+    return tmpl && af_jinja_mentions(af_template_jinja(tmpl), text);
+}
+
 int af_prompt_tokenize(const af_model *model, const af_prompt *prompt, int32_t **ids, size_t *count, af_error *error) {
     const af_tokenizer *tok = tokenizer_of(model, error);
     if (!tok) return AF_EUNSUPPORTED;

@@ -83,8 +83,14 @@ static size_t complete_pending(af_detok *d, af_slice bytes, af_buf *out) {
     return taken;
 }
 
+static bool is_shown(const af_detok *d, int32_t id) {
+    for (size_t i = 0; i < d->shown_count; i++)
+        if (d->shown[i] == id) return true;
+    return false;
+}
+
 bool af_detok_push(af_detok *d, int32_t id, af_buf *out) {
-    af_slice bytes = af_tokenizer_piece(d->tok, id, false);
+    af_slice bytes = af_tokenizer_piece(d->tok, id, is_shown(d, id));
     if (!bytes.n) return !out->failed;
     bytes = af_tokenizer_running(d->tok, bytes, !d->started);
     d->started = true;
