@@ -242,6 +242,11 @@ def test_tokenize_and_detokenize_are_inverse(server):
     assert len(plain) == 6 and len(parsed) == 1
     pieces = server.post("/tokenize", {"content": "aé", "with_pieces": True})[2]["tokens"]
     assert [p["piece"] for p in pieces] == ["a", [195], [169]]
+    assert server.post("/tokenize", {"content": "<|go|>"})[2]["tokens"] == parsed  # unless asked not to
+    mixed = server.post("/tokenize", {"content": [ids[0], "<|go|>", ""]})[2]["tokens"]
+    assert mixed == [ids[0], *parsed]
+    status, _, body = server.post("/tokenize", {"content": ["a", 10**6]})
+    assert status == 400 and body["error"]["param"] == "content[1]"
     status, _, body = server.post("/detokenize", {"tokens": [1, 10**6]})
     assert status == 400 and body["error"]["param"] == "tokens[1]"
 

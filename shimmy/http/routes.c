@@ -4,6 +4,7 @@
 #include "openai/fields.h"
 #include "openai/write.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,25 +112,52 @@ static void write_tokens(shimmy_call *call, const int32_t *ids, size_t count, bo
     af_buf_text(out, "]}");
 }
 
-static int tokenize_body(shimmy_call *call, json_t *json) {
-    bool add = false, parse = false, pieces = false;
-    shimmy_refusal *refusal = &call->refusal;
-    int rc = shimmy_read_bool(json, "add_special", &add, refusal);
-    if (rc == 0) rc = shimmy_read_bool(json, "parse_special", &parse, refusal);
-    if (rc == 0) rc = shimmy_read_bool(json, "with_pieces", &pieces, refusal);
-    const json_t *content = shimmy_field(json, "content");
-    if (rc == 0 && !json_is_string(content)) rc = shimmy_wrong_type(content, "content", "a string", refusal);
-    if (rc < 0) return rc;
-    int32_t *ids = NULL;
-    size_t count = 0;
+/* A text, or an id as it stands. */
+static int add_content(shimmy_call *call, const json_t *item, const char *param, unsigned flags, af_ids *out) {
+    int32_t *ids, id;
+    size_t count;
     af_error error;
-    unsigned flags = (add ? AF_ADD_SPECIAL : 0) | (parse ? AF_PARSE_SPECIAL : 0);
-    rc = af_tokenize(call->server->model, json_string_value(content), json_string_length(content), flags, &ids, &count,
-                     &error);
-    if (rc < 0) return shimmy_refuse_error(refusal, &error, "content");
-    write_tokens(call, ids, count, pieces);
+    if (!json_is_string(item)) {
+        int rc = shimmy_read_id(item, param, call->server->info.vocabulary, &id, &call->refusal);
+        if (rc == 0) af_ids_push(out, id);
+        return rc;
+    }
+    int rc = af_tokenize(call->server->model, json_string_value(item), json_string_length(item), flags, &ids, &count,
+                         &error);
+    if (rc < 0) return shimmy_refuse_error(&call->refusal, &error, param);
+    if (count) af_ids_append(out, ids, count);
     af_free(ids);
     return 0;
+}
+
+/* A text, or an array of texts and ids; special tokens are added around the first text only. */
+static int add_contents(shimmy_call *call, const json_t *content, unsigned flags, af_ids *out) {
+    if (!json_is_array(content) && !json_is_string(content))
+        return shimmy_wrong_type(content, "content", "a string or an array of strings and token ids", &call->refusal);
+    if (json_is_string(content)) return add_content(call, content, "content", flags, out);
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        char param[32];
+        snprintf(param, sizeof param, "content[%zu]", i);
+        int rc =
+            add_content(call, json_array_get(content, i), param, i ? flags & ~(unsigned)AF_ADD_SPECIAL : flags, out);
+        if (rc < 0) return rc;
+    }
+    return 0;
+}
+
+/* The text is the caller's own: control tokens count unless parse_special says no, as with llama.cpp's server. */
+static int tokenize_body(shimmy_call *call, json_t *json) {
+    bool add = false, parse = true, pieces = false;
+    af_ids ids = {0};
+    int rc = shimmy_read_bool(json, "add_special", &add, &call->refusal);
+    if (rc == 0) rc = shimmy_read_bool(json, "parse_special", &parse, &call->refusal);
+    if (rc == 0) rc = shimmy_read_bool(json, "with_pieces", &pieces, &call->refusal);
+    unsigned flags = (add ? AF_ADD_SPECIAL : 0u) | (parse ? AF_PARSE_SPECIAL : 0u);
+    if (rc == 0) rc = add_contents(call, shimmy_field(json, "content"), flags, &ids);
+    if (rc == 0 && ids.failed) rc = shimmy_refuse(&call->refusal, 503, "out_of_memory", NULL, "out of memory");
+    if (rc == 0) write_tokens(call, ids.p, ids.len, pieces);
+    af_ids_clear(&ids);
+    return rc;
 }
 
 static int detokenize_body(shimmy_call *call, json_t *json) {
