@@ -23,3 +23,4 @@ find_library(event_core_archive NAMES libevent_core.a HINTS ${libevent_LIBRARY_D
 find_library(event_pthreads_archive NAMES libevent_pthreads.a HINTS ${libevent_LIBRARY_DIRS} REQUIRED)
 add_library(libevent_static INTERFACE)
 target_include_directories(libevent_static SYSTEM INTERFACE ${libevent_INCLUDE_DIRS})
+target_link_libraries(libevent_static INTERFACE ${event_core_archive} ${event_pthreads_archive})
