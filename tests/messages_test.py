@@ -124,6 +124,15 @@ def test_content_may_be_text_parts_or_nothing(plain, content, text):
     assert message(plain, [{"role": "user", "content": content}])["content"] == "green tea"
 
 
+def test_a_nul_passes(plain):
+    assert prompt(plain, {"role": "user", "content": "a\0b"}) == "[user]a\0b\n<|go|>"
+    ids = plain.post("/tokenize", {"content": "a\0b"})[2]["tokens"]
+    assert plain.post("/detokenize", {"tokens": ids})[2] == {"content": "a\0b"}
+    assert plain.chat("a\0b")[0] == 200
+    status, _, body = plain.chat(stop="a\0b")
+    assert (status, body["error"]["param"]) == (400, "stop")
+
+
 @pytest.mark.parametrize("kind", ["image_url", "input_image", "input_audio"])
 def test_what_cannot_be_seen_is_refused(plain, kind):
     parts = [{"type": "text", "text": "what is it?"}, {"type": kind, kind: {"url": "data:image/png;base64,AAAA"}}]
@@ -181,6 +190,20 @@ def test_kwargs_are_the_templates_variables(tmp_path):
     with serve(tmp_path, ["x"], "{{ enable_thinking }}/{{ messages[0].content }}<|go|>") as server:
         assert prompt(server, USER, chat_template_kwargs={"enable_thinking": False}) == "False/hi<|go|>"
         assert prompt(server, USER) == "/hi<|go|>"
+
+
+PARTS = ("{% for m in messages %}[{{ m.role }}]{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}"
+         "{% endfor %}{{ '\\n' }}{% endfor %}{% if add_generation_prompt %}<|go|>{% endif %}")
+
+
+def test_a_template_that_reads_parts_gets_parts(tmp_path):
+    with serve(tmp_path, ["x"], PARTS) as server:
+        wanted = "[system]be brief\n[user]hi\n<|go|>"
+        assert prompt(server, {"role": "system", "content": "be brief"}, USER) == wanted
+        parts = [{"type": "text", "text": "h"}, {"type": "text", "text": "i"}]
+        assert prompt(server, {"role": "system", "content": "be brief"}, {"role": "user", "content": parts}) == wanted
+        assert prompt(server, USER, {"role": "assistant"}) == "[user]hi\n[assistant]\n<|go|>"
+        assert prompt(server, USER, {"role": "assistant", "content": "so"}) == "[user]hi\n[assistant]so"
 
 
 # ---- Control tokens ----

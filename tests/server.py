@@ -27,12 +27,12 @@ def fake_exe():
     return found[-1] if found else ROOT / "build/check/tests/shimmy_fake_server"
 
 
-def counter_model(folder, context=2048, step=24.0, pieces=PIECES):
+def counter_model(folder, context=2048, step=24.0, pieces=PIECES, kind="bpe"):
     spec = importlib.util.spec_from_file_location("counter_gguf", ROOT / "tests/tools/counter_gguf.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     path = pathlib.Path(folder, "counter.gguf")
-    module.write(str(path), module.Vocabulary(pieces), context=context, step=step)
+    module.write(str(path), module.Vocabulary(pieces, kind), context=context, step=step)
     return path
 
 

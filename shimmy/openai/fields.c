@@ -39,7 +39,7 @@ int shimmy_parse_body(const char *body, size_t length, json_t **out, shimmy_refu
     int rc = check_extent(body, length, refusal);
     if (rc < 0) return rc;
     json_error_t where;
-    json_t *value = json_loadb(body, length, JSON_DECODE_ANY, &where);
+    json_t *value = json_loadb(body, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
     if (!value)
         return shimmy_refuse(refusal, 400, "invalid_json", NULL, "the body is not JSON: line %d, column %d: %s",
                              where.line, where.column, where.text);

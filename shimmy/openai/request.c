@@ -79,6 +79,9 @@ static int read_max_tokens(const json_t *json, shimmy_request *out, shimmy_refus
 static int add_stop(const json_t *value, const char *param, shimmy_request *out, shimmy_refusal *refusal) {
     if (!json_is_string(value)) return shimmy_wrong_type(value, param, "a string", refusal);
     size_t length = json_string_length(value);
+    if (strlen(json_string_value(value)) < length)
+        return shimmy_refuse(refusal, 400, "invalid_value", param, "%s: found U+0000, which no stop string may hold",
+                             param);
     if (length > SHIMMY_STOP_BYTES)
         return shimmy_refuse(refusal, 400, "string_too_long", param, "%s: found %zu bytes, at most %d are allowed",
                              param, length, SHIMMY_STOP_BYTES);

@@ -113,10 +113,30 @@ static int render_messages(rendering *job, json_t *request, af_error *error) {
     return render_once(job, request, NULL) ? status : 0;
 }
 
+/* Whether a message with this content, which holds the mark, is printed by the template. Takes the content. */
+static bool prints(const rendering *job, json_t *content, const char *mark) {
+    rendering probe = {.jinja = job->jinja, .options = job->options};
+    json_t *request = json_pack("{s:[{s:s, s:o}]}", "messages", "role", "user", "content", content);
+    bool found = request && render_once(&probe, request, NULL) == 0 &&
+                 memmem(probe.text.p ? probe.text.p : "", probe.text.len, mark, strlen(mark));
+    json_decref(request);
+    af_buf_clear(&probe.text);
+    af_buf_clear(&probe.origin);
+    return found;
+}
+
+/* Some templates, mostly of models that see, go through a content's parts and lose one that is a string. */
+static bool wants_parts(const rendering *job) {
+    static const char mark[] = "@@content@@";
+    if (!af_jinja_mentions(job->jinja, "'text'") && !af_jinja_mentions(job->jinja, "\"text\"")) return false;
+    return !prints(job, json_string(mark), mark) &&
+           prints(job, json_pack("[{s:s, s:s}]", "type", "text", "text", mark), mark);
+}
+
 static int render_request(rendering *job, json_t *request, const char *mark, af_error *error) {
     json_t *messages = json_object_get(request, "messages");
     bool continues = json_is_true(json_object_get(request, "continue_final_message"));
-    int status = job->options->raw ? 0 : af_chat_normalize(messages, job->jinja, error);
+    int status = job->options->raw ? 0 : af_chat_normalize(messages, job->jinja, wants_parts(job), error);
     if (!status && continues) status = af_chat_mark_end(messages, mark, error);
     if (!status) status = render_messages(job, request, error);
     if (!status && continues) status = cut_at_mark(&job->text, &job->origin, mark, error);

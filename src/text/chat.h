@@ -1,9 +1,9 @@
 /* chat.h - from a chat request to a rendered prompt: what a server does to messages before the template sees them.
  *
  * Unless `raw`: content that is a list of text parts is joined (with nothing between; other kinds of part are an error
- * that names the kind), tool calls' arguments given as a JSON string are parsed, keys whose value is null are dropped
- * (where the template fails without a content, it gets an empty one), role "developer" is passed as "system" to
- * templates that do not know it.
+ * that names the kind), a template that prints lists of parts and no strings gets a list of one part, tool calls'
+ * arguments given as a JSON string are parsed, keys whose value is null are dropped (where the template fails without a
+ * content, it gets an empty one), role "developer" is passed as "system" to templates that do not know it.
  * continue_final_message ends the text where the last message's content ends.
  */
 #ifndef AF_CHAT_H

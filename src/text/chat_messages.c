@@ -165,13 +165,25 @@ static void drop_nulls(json_t *message) {
     }
 }
 
-static int normalize_message(json_t *message, size_t i, bool knows_developer, af_error *error) {
+/* A string becomes a list of one part. */
+static int make_parts(json_t *message, af_error *error) {
+    json_t *content = json_object_get(message, "content");
+    if (!json_is_string(content)) return 0;
+    return set_new(message, "content", json_pack("[{s:s, s:O}]", "type", "text", "text", content), error);
+}
+
+typedef struct known { /* to the template */
+    bool developer, strings;
+} known;
+
+static int normalize_message(json_t *message, size_t i, known knows, af_error *error) {
     drop_nulls(message);
     int status = 0;
-    if (!knows_developer && strcmp(json_string_value(json_object_get(message, "role")), "developer") == 0)
+    if (!knows.developer && strcmp(json_string_value(json_object_get(message, "role")), "developer") == 0)
         status = set_new(message, "role", json_string("system"), error);
     const json_t *content = json_object_get(message, "content");
     if (!status && json_is_array(content)) status = join_parts(message, i, content, error);
+    if (!status && !knows.strings) status = make_parts(message, error);
     size_t at;
     json_t *call;
     json_array_foreach(json_object_get(message, "tool_calls"), at, call) if (!status) status =
@@ -179,12 +191,12 @@ static int normalize_message(json_t *message, size_t i, bool knows_developer, af
     return status;
 }
 
-int af_chat_normalize(json_t *messages, const af_jinja *jinja, af_error *error) {
-    bool knows_developer = af_jinja_mentions(jinja, "developer");
+int af_chat_normalize(json_t *messages, const af_jinja *jinja, bool wants_parts, af_error *error) {
+    const known knows = {.developer = af_jinja_mentions(jinja, "developer"), .strings = !wants_parts};
     size_t i;
     json_t *message;
     json_array_foreach(messages, i, message) {
-        int status = normalize_message(message, i, knows_developer, error);
+        int status = normalize_message(message, i, knows, error);
         if (status) return status;
     }
     return 0;
