@@ -36,6 +36,7 @@ bench-peer: all
 	@tools/bench.sh peer
 
 format:
+	@tools/setup.sh format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all

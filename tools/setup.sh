@@ -4,6 +4,7 @@
 #   setup.sh build              to build and run shimmy
 #   setup.sh build check        also for `make check`
 #   setup.sh build check all    also for `make check-all`
+#   setup.sh format             for `make format`
 #
 # Uses sudo only when not root. On other systems it names what is missing and goes on.
 set -eu
@@ -11,6 +12,7 @@ set -eu
 build="cmake ninja-build pkg-config libc6-dev libevent-dev libjansson-dev libpcre2-dev libutf8proc-dev"
 check="libcmocka-dev xz-utils libvulkan1 mesa-vulkan-drivers"
 all="clang llvm libclang-rt-dev"
+format="clang-format"
 
 packages=
 for group in "$@"; do
@@ -18,7 +20,8 @@ for group in "$@"; do
     build) packages="$packages $build" ;;
     check) packages="$packages $check" ;;
     all) packages="$packages $all" ;;
-    *) echo "setup.sh: unknown group '$group': build, check or all" >&2; exit 2 ;;
+    format) packages="$packages $format" ;;
+    *) echo "setup.sh: unknown group '$group': build, check, all or format" >&2; exit 2 ;;
     esac
 done
 
