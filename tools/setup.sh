@@ -11,7 +11,7 @@ set -eu
 
 build="cmake ninja-build pkg-config libc6-dev libevent-dev libjansson-dev libpcre2-dev libutf8proc-dev"
 check="libcmocka-dev xz-utils libvulkan1 mesa-vulkan-drivers"
-all="clang llvm libclang-rt-dev"
+all="clang llvm" # and clang's sanitizers, below
 format="clang-format"
 
 packages=
@@ -36,14 +36,8 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
-# libclang-rt-dev carries the version of the clang it belongs to.
-clang_version() {
-    apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1
-}
-
 missing=
 for package in $packages; do
-    [ "$package" = libclang-rt-dev ] && package=libclang-rt-$(clang_version)-dev
     installed "$package" || missing="$missing $package"
 done
 command -v cc >/dev/null || command -v gcc >/dev/null || missing="$missing gcc"
@@ -51,16 +45,27 @@ python3 -c 'import pip' 2>/dev/null || missing="$missing python3-pip" # fetches 
 case " $* " in *" check "*)
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv" ;;
 esac
-[ -z "$missing" ] && exit 0
 
 sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
-command -v "${sudo:-sh}" >/dev/null || { echo "setup.sh: no sudo here; as root: apt-get install$missing" >&2; exit 1; }
-echo "setup: installing$missing"
-export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-install() {
-    $sudo apt-get install -y --no-install-recommends $missing >"$log" 2>&1
+
+apt_install() {
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >"$log" 2>&1
 }
-install || { $sudo apt-get update >"$log" 2>&1 && install; } || { cat "$log" >&2; exit 1; }
+
+# The lists of packages may be old or not there at all: fetched only if they prove so.
+install() {
+    command -v "${sudo:-sh}" >/dev/null || { echo "setup.sh: no sudo here; as root: apt-get install $*" >&2; exit 1; }
+    echo "setup: installing $*"
+    apt_install "$@" || { $sudo apt-get update >"$log" 2>&1 && apt_install "$@"; } || { cat "$log" >&2; exit 1; }
+}
+
+[ -z "$missing" ] || install $missing
+
+# The package of clang's sanitizers carries its version, where it is a package of its own.
+case " $* " in *" all "*)
+    runtime=libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev
+    if ! installed "$runtime" && apt-cache show "$runtime" >/dev/null 2>&1; then install "$runtime"; fi ;;
+esac
