@@ -9,6 +9,7 @@ import pathlib
 import pytest
 
 from server import EXE, Server, counter_model, events
+from support import shimmy_json
 
 USER = {"role": "user", "content": "hi"}
 THINKS = "{{ '</think>' if false }}"  # a template that knows the tags and writes none
@@ -215,3 +216,11 @@ def test_control_tokens_in_messages_count_only_when_allowed(tmp_path):
             usage = [server.chat(text, max_tokens=1)[2]["usage"]["prompt_tokens"] for text in ("", "<|go|></s>")]
             counts[allowed] = usage[1] - usage[0]
     assert counts == {False: len("<|go|></s>"), True: 2}
+
+
+def test_generate_takes_control_tokens_when_allowed(tmp_path):
+    model = counter_model(tmp_path)
+    for allowed, tokens in ((False, len("<|go|></s>")), (True, 2)):
+        usage = [shimmy_json("generate", model, "--prompt", text, "--max-tokens", 1, "--device", "cpu",
+                             *["--allow-special"][:allowed])["usage"]["prompt_tokens"] for text in ("", "<|go|></s>")]
+        assert usage[1] - usage[0] == tokens
