@@ -4,6 +4,7 @@ Whether the logits are right is logits_test.py's question.
 """
 import re
 
+import numpy as np
 import pytest
 
 from support import MODELS, VECTORS, logits, shimmy, vector
@@ -77,3 +78,24 @@ def test_an_unknown_architecture_is_named_beside_those_that_run(tmp_path):
 def test_a_context_past_a_table_of_positions_is_refused():
     done = shimmy("logits", MODELS / "nano-gpt2-f32.gguf", "--tokens", "1,2,3", "--ctx", 1024, check=False)
     assert done.returncode != 0 and b"the table of positions has 512" in done.stderr
+
+
+# nano-qwen3-yarn asks for factor 4 of 128 positions. Without that metadata, and native to 128, it is a model that --ctx 512
+# extends by as much.
+def test_a_context_past_the_native_one_turns_yarn_on(tmp_path):
+    spec = vector("logits", "nano-qwen3-yarn-f32")
+    data = (MODELS / "nano-qwen3-yarn-f32.gguf").read_bytes()
+    for key in (b"qwen3.rope.scaling.type", b"qwen3.rope.scaling.factor", b"qwen3.rope.scaling.original_context_length"):
+        assert key in data
+        data = data.replace(key, key.upper())
+    (tmp_path / "short.gguf").write_bytes(with_u32(data, "qwen3.context_length", 128))
+    positions = ",".join(map(str, spec["positions"]))
+    found = logits(tmp_path / "short.gguf", spec["tokens"], "--ctx", 512, "--exact", "--kv", "f32", positions=positions)
+    assert np.abs(np.array(list(found.values())) - np.array(spec["logits"])).max() <= spec["tolerance"]["f32"]
+    native = logits(tmp_path / "short.gguf", spec["tokens"][:128], "--exact", "--kv", "f32", positions="127")
+    assert np.abs(np.array(native[127]) - np.array(found[127])).max() > 10 * spec["tolerance"]["f32"]
+
+
+def test_a_file_that_scales_its_rotation_itself_says_how_far_it_reaches():
+    done = shimmy("logits", MODELS / "nano-llama-yarn-f32.gguf", "--tokens", "1,2,3", "--ctx", 1024, check=False)
+    assert done.returncode != 0 and b"ctx: 1024 tokens asked, the model's context holds 512" in done.stderr

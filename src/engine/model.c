@@ -178,7 +178,7 @@ static void open_plan(af_model *m, uint32_t ctx) {
     }
     m->info.runnable = true;
     m->info.vocabulary = m->plan->vocabulary;
-    m->info.context = m->plan->context;
+    if (!m->info.context) m->info.context = m->plan->context;
     m->info.kv_bytes = af_plan_kv_bytes(m->plan, m->plan->context, sizeof(uint16_t));
 }
 

@@ -70,8 +70,9 @@ void af_bind_head(af_binder *b, const af_hparams *h, const af_norm *norm, af_val
 /* ---- rope.c ---- */
 
 /* The rotation the metadata asks for: base, rope.scaling.* (none, linear, yarn, longrope), llama3's rope_freqs.weight,
- * Phi's factors, and the context. `adjacent` is the family's. `scaled` false leaves rope.scaling out (gemma3's window
- * layers). Sources: each formula names its paper in rope.c. */
+ * Phi's factors, and the context: past the native one, YaRN where the file has no scaling of its own. `adjacent` is the
+ * family's. `scaled` false leaves rope.scaling out (gemma3's window layers). Sources: each formula names its paper in
+ * rope.c. */
 uint16_t af_bind_rope(af_binder *b, const af_hparams *h, float base, bool adjacent, bool scaled);
 
 #endif

@@ -7,6 +7,8 @@
  */
 #include "model/binder.h"
 
+#include "base/log.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,14 +73,31 @@ static const float *long_or_short(af_binder *b, const af_hparams *h, uint32_t pa
                                             : af_bind_vector_if(b, pairs, "rope_factors_short.weight");
 }
 
-static void apply_scaling(af_binder *b, const af_hparams *h, float base, float *inv_freq, af_rope *rope) {
+/* Whether the file scales its rotation itself; then how far it reaches is the file's to say. */
+static bool scales_itself(rope_scaling kind, double factor, const float *factors, const float *divisors) {
+    return kind == SCALING_YARN || kind == SCALING_LONGROPE || (kind == SCALING_LINEAR && factor != 1.0) || factors ||
+           divisors;
+}
+
+/* A context past the native one turns YaRN on, with as large a factor as it takes. */
+static void extend(af_binder *b, const af_hparams *h, float base, float *inv_freq, af_rope *rope) {
+    const double factor = (double)b->ctx / (double)h->context;
+    af_log(AF_LOG_INFO, "context %u is past the native %u: YaRN with factor %.4g", b->ctx, h->context, factor);
+    apply_yarn(b, h, base, factor, inv_freq, rope);
+    b->plan->context = b->ctx;
+}
+
+static void apply_scaling(af_binder *b, const af_hparams *h, float base, const float *divisors, float *inv_freq,
+                          af_rope *rope) {
     const uint32_t pairs = rope->rotated / 2;
     double factor;
     const rope_scaling kind = scaling_kind(b, &factor);
-    apply_divisors(long_or_short(b, h, pairs), pairs, inv_freq);
+    const float *factors = long_or_short(b, h, pairs);
+    apply_divisors(factors, pairs, inv_freq);
     if (kind == SCALING_LINEAR)
         for (uint32_t i = 0; i < pairs; i++) inv_freq[i] = (float)((double)inv_freq[i] / factor);
     if (kind == SCALING_YARN) apply_yarn(b, h, base, factor, inv_freq, rope);
+    if (b->ctx > h->context && !scales_itself(kind, factor, factors, divisors)) extend(b, h, base, inv_freq, rope);
     rope->magnitude *= af_bind_f32_or(b, "rope.scaling.attn_factor", 1.0f);
 }
 
@@ -92,8 +111,9 @@ uint16_t af_bind_rope(af_binder *b, const af_hparams *h, float base, bool adjace
         return 0;
     }
     for (uint32_t i = 0; i < pairs; i++) inv_freq[i] = (float)pow((double)base, -2.0 * (double)i / (double)h->rotated);
-    apply_divisors(af_bind_vector_if(b, pairs, "rope_freqs.weight"), pairs, inv_freq);
-    if (scaled) apply_scaling(b, h, base, inv_freq, &rope);
+    const float *divisors = af_bind_vector_if(b, pairs, "rope_freqs.weight");
+    apply_divisors(divisors, pairs, inv_freq);
+    if (scaled) apply_scaling(b, h, base, divisors, inv_freq, &rope);
     rope.inv_freq = inv_freq;
     uint16_t index = 0;
     if (b->status == AF_OK) b->status = af_plan_rope(b->plan, &rope, &index, b->error);

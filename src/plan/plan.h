@@ -183,7 +183,7 @@ typedef struct af_plan {
     af_rope *ropes;
     size_t rope_count, rope_capacity;
     uint32_t vocabulary, width, layers;
-    uint32_t context; /* native length in tokens */
+    uint32_t context; /* in tokens: the native length, or what YaRN extends it to because the caller asked for more */
 } af_plan;
 
 /* Builders. They copy what they are given, assert what a family must get right (widths agree, one HEAD, last), and
