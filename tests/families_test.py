@@ -1,4 +1,4 @@
-"""Every family: its logits do not depend on how a prompt is cut, and a file that disagrees with itself is refused by name.
+"""Every family: its logits do not depend on how a prompt is cut; a file that disagrees with itself is refused by name.
 
 Whether the logits are right is logits_test.py's question.
 """
@@ -14,7 +14,8 @@ PLAIN = sorted(path.stem for path in (VECTORS / "logits").glob("*-f32*.json"))
 
 def rows_of(spec, *arguments):
     positions = ",".join(map(str, spec["positions"]))
-    return logits(MODELS / f"{spec['preset']}.gguf", spec["tokens"], "--ctx", spec["n_ctx"], *arguments, positions=positions)
+    return logits(MODELS / f"{spec['preset']}.gguf", spec["tokens"], "--ctx", spec["n_ctx"], *arguments,
+                  positions=positions)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -54,8 +55,8 @@ def test_a_missing_tensor_is_named(tmp_path, preset, tensor):
 
 def with_u32(data, key, value):
     """The file with another number under a metadata key of type u32 (4)."""
-    return re.sub(re.escape(key.encode()) + rb"\x04\0\0\0....", key.encode() + b"\x04\0\0\0" + value.to_bytes(4, "little"), data,
-                  flags=re.DOTALL)
+    before = key.encode() + b"\x04\0\0\0"
+    return re.sub(re.escape(before) + rb"....", before + value.to_bytes(4, "little"), data, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("preset,key,value,tensor", [
@@ -71,7 +72,8 @@ def test_a_shape_that_disagrees_with_the_metadata_is_named(tmp_path, preset, key
 
 
 def test_an_unknown_architecture_is_named_beside_those_that_run(tmp_path):
-    said = refusal_of(tmp_path, "nano-llama-f32", lambda data: data.replace(b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0lhama"))
+    length = b"\x05\0\0\0\0\0\0\0"
+    said = refusal_of(tmp_path, "nano-llama-f32", lambda data: data.replace(length + b"llama", length + b"lhama"))
     assert 'found "lhama"' in said and "qwen2" in said
 
 
@@ -80,12 +82,13 @@ def test_a_context_past_a_table_of_positions_is_refused():
     assert done.returncode != 0 and b"the table of positions has 512" in done.stderr
 
 
-# nano-qwen3-yarn asks for factor 4 of 128 positions. Without that metadata, and native to 128, it is a model that --ctx 512
-# extends by as much.
+# nano-qwen3-yarn asks for factor 4 of 128 positions. Without that metadata, and native to 128, it is a model that
+# --ctx 512 extends by as much.
 def test_a_context_past_the_native_one_turns_yarn_on(tmp_path):
     spec = vector("logits", "nano-qwen3-yarn-f32")
     data = (MODELS / "nano-qwen3-yarn-f32.gguf").read_bytes()
-    for key in (b"qwen3.rope.scaling.type", b"qwen3.rope.scaling.factor", b"qwen3.rope.scaling.original_context_length"):
+    for name in ("type", "factor", "original_context_length"):
+        key = b"qwen3.rope.scaling." + name.encode()
         assert key in data
         data = data.replace(key, key.upper())
     (tmp_path / "short.gguf").write_bytes(with_u32(data, "qwen3.context_length", 128))

@@ -29,9 +29,9 @@
 #include "base/status.h"
 #include "quant/quant.h"
 
-#define AF_PLAN_PARTS 3   /* matrices one linear operation may hold */
+#define AF_PLAN_PARTS  3  /* matrices one linear operation may hold */
 #define AF_PLAN_GROUPS 4  /* kinds of cache one plan may hold */
-#define AF_KV_PAGE 32     /* tokens in a page of the KV cache */
+#define AF_KV_PAGE     32 /* tokens in a page of the KV cache */
 
 typedef uint16_t af_value;
 #define AF_NO_VALUE UINT16_MAX
@@ -58,7 +58,7 @@ typedef enum af_act { AF_ACT_SILU, AF_ACT_GELU } af_act;
  * pairs are (2i, 2i+1) if adjacent, else (i, i + rotated/2). All scalings (linear, YaRN, llama3, longrope) are in
  * inv_freq and magnitude, made once by rope.c from the file's metadata. Elements past `rotated` pass unchanged. */
 typedef struct af_rope {
-    uint32_t rotated;      /* 0: no rotation */
+    uint32_t rotated; /* 0: no rotation */
     bool adjacent;
     const float *inv_freq; /* (rotated / 2) */
     float magnitude;       /* of sine and cosine; 1 unless YaRN or longrope say otherwise */
@@ -88,7 +88,7 @@ typedef enum af_op_kind {
 typedef struct af_op_embed {
     af_matrix table; /* (vocabulary, width) */
     float scale;
-    const float *positions; /* (position_count, width) learned ones, or NULL: nothing is added */
+    const float *positions;  /* (position_count, width) learned ones, or NULL: nothing is added */
     uint32_t position_count; /* no token stands further on */
     af_value out;
 } af_op_embed;
@@ -125,8 +125,9 @@ typedef struct af_op_linear {
 } af_op_linear;
 
 /* Head norms on q and k (kind NONE: none), rotation of both, then k and v of every token go to the cache of `cache` at
- * the token's position p. Where q_span > 0, q is last multiplied by 1 + q_growth ln(1 + floor(p / q_span)). q is changed
- * in place; k and v are not needed after. A norm over all heads of q or k together is an operation of its own. */
+ * the token's position p. Where q_span > 0, q is last multiplied by 1 + q_growth ln(1 + floor(p / q_span)). q is
+ * changed in place; k and v are not needed after. A norm over all heads of q or k together is an operation of its own.
+ */
 typedef struct af_op_rope_store {
     af_value q, k, v;
     uint16_t heads; /* of q */
