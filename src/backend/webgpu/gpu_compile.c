@@ -459,6 +459,14 @@ static uint32_t norm_rows(const af_norm *norm, uint32_t heads) {
     return norm->per_head_weight ? heads : 1;
 }
 
+static af_gpu_binding small_head_norms(af_gpu_compiler *c, const af_op_rope_store *r, const af_cache *cache) {
+    const uint32_t q = norm_rows(&r->q_norm, r->heads) * cache->k_dim;
+    const uint32_t k = norm_rows(&r->k_norm, cache->kv_heads) * cache->k_dim;
+    const float *const vectors[] = {r->q_norm.weight, r->q_norm.bias, r->k_norm.weight, r->k_norm.bias};
+    const uint32_t lengths[] = {q, r->q_norm.bias ? q : 0, k, r->k_norm.bias ? k : 0};
+    return af_gpu_small(c, vectors, lengths, 4);
+}
+
 static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
     const af_op_rope_store *r = &op->u.rope_store;
     const af_gpu_backend *b = c->b;
@@ -494,12 +502,8 @@ static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
                                af_gpu_bits(r->q_growth),
                                r->q_span};
     af_gpu_set_params(s, params, 15);
-    const uint32_t q_rows = norm_rows(&r->q_norm, r->heads), k_rows = norm_rows(&r->k_norm, cache->kv_heads);
-    const float *const norms[] = {r->q_norm.weight, r->q_norm.bias, r->k_norm.weight, r->k_norm.bias};
-    const uint32_t lengths[] = {q_rows * cache->k_dim, r->q_norm.bias ? q_rows * cache->k_dim : 0,
-                                k_rows * cache->k_dim, r->k_norm.bias ? k_rows * cache->k_dim : 0};
     const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
-                                       af_gpu_small(c, norms, lengths, 4),
+                                       small_head_norms(c, r, cache),
                                        af_gpu_whole(b->values[r->q].buffer),
                                        af_gpu_whole(b->k_caches[r->cache]),
                                        af_gpu_whole(b->v_caches[r->cache])};
