@@ -54,6 +54,8 @@ uint64_t af_os_memory_resident(void);  /* bytes of this process resident now */
 
 /* Physical cores this process may use: affinity mask, cgroup quota rounded up, SMT siblings counted once; 1 or more. */
 uint32_t af_os_cores(void);
+/* Whether this process may use the processor's matrix tiles, whose state the system saves only for those that ask. */
+bool af_os_allow_tiles(void);
 uint64_t af_os_nanoseconds(void); /* monotonic */
 int64_t af_os_unix_time(void);    /* seconds since 1970 */
 /* Local calendar time now, for strftime_now. */

@@ -27,7 +27,10 @@ typedef struct af_panel_job {
     uint32_t begin, end; /* strands, or tokens for float weights; begin: a multiple of AF_LANES */
     float *out;          /* token t's first row of this panel is out + t * stride */
     size_t stride;
+    void *scratch; /* 64-byte aligned, AF_SCRATCH_BLOCK for each block of 32 columns */
 } af_panel_job;
+
+#define AF_SCRATCH_BLOCK ((8 + 4) * AF_VECTOR)
 
 typedef void (*af_panel_fn)(const af_panel_job *job);
 
@@ -38,7 +41,7 @@ typedef struct af_kernels {
 
 extern const af_kernels af_kernels_scalar;
 #if defined(__x86_64__)
-extern const af_kernels af_kernels_avx2, af_kernels_avx512;
+extern const af_kernels af_kernels_avx2, af_kernels_avx512, af_kernels_amx;
 #endif
 
 const af_kernels *af_kernels_of(af_isa isa);

@@ -6,6 +6,7 @@ static const af_lane_kernels *const tables[] = {
 #if defined(__x86_64__)
     [AF_ISA_AVX2] = &af_lane_kernels_avx2,
     [AF_ISA_AVX512] = &af_lane_kernels_avx512,
+    [AF_ISA_AMX] = &af_lane_kernels_avx512,
 #endif
 };
 

@@ -42,7 +42,8 @@ bool af_packed_wants_int8(const af_packed *packed) {
 }
 
 size_t af_linear_scratch_bytes(const af_packed *packed) {
-    return packed->exact ? (size_t)packed->w.cols * AF_PANEL * sizeof(float) : 0;
+    if (packed->exact) return (size_t)packed->w.cols * AF_PANEL * sizeof(float);
+    return af_packed_wants_int8(packed) ? (size_t)(packed->w.cols / AF_BLOCK) * AF_SCRATCH_BLOCK : 0;
 }
 
 static uint32_t panel_rows(const af_packed *p, uint32_t panel) {
@@ -219,6 +220,7 @@ void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t p
                 .end = end,
                 .out = out + (size_t)i * AF_PANEL,
                 .stride = stride,
+                .scratch = scratch,
             });
         }
     }

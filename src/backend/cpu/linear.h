@@ -16,8 +16,13 @@
 
 #define AF_PANEL 16
 
-typedef enum af_isa { AF_ISA_SCALAR, AF_ISA_AVX2, AF_ISA_AVX512 /* F, BW, VL, VNNI */ } af_isa;
-af_isa af_cpu_isa(void);             /* the best this machine has; AF_CPU_ISA=scalar|avx2|avx512 lowers it */
+typedef enum af_isa {
+    AF_ISA_SCALAR,
+    AF_ISA_AVX2,
+    AF_ISA_AVX512, /* F, BW, VL, DQ, VNNI */
+    AF_ISA_AMX     /* and int8 tiles */
+} af_isa;
+af_isa af_cpu_isa(void);             /* the best this machine has; AF_CPU_ISA=scalar|avx2|avx512|amx lowers it */
 const char *af_isa_name(af_isa isa); /* "avx512-vnni" */
 
 typedef struct af_packed af_packed;

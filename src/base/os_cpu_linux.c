@@ -1,0 +1,16 @@
+/* os_cpu_linux.c - what the processor has and the system must allow (os.h). */
+#include "base/os.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define REQUEST_STATE 0x1023 /* ARCH_REQ_XCOMP_PERM in the kernel's asm/prctl.h, which older headers lack */
+#define TILE_DATA     18     /* the number of the tiles' state in the processor's XSAVE area */
+
+bool af_os_allow_tiles(void) {
+#if defined(__x86_64__) && defined(SYS_arch_prctl)
+    return syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
