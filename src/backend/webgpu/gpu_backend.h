@@ -113,6 +113,7 @@ typedef struct af_gpu_ticket {
     uint32_t row_count;
     af_choose *choose;   /* (max_rows) */
     WGPUBuffer readback; /* choices, then logits rows */
+    int mapped;          /* 0: not yet, 1: mapped, -1: failed; the device's callback writes it, perhaps late */
     bool any_logits;
 } af_gpu_ticket;
 

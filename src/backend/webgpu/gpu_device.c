@@ -201,6 +201,7 @@ WGPUBuffer af_gpu_buffer(af_gpu *gpu, uint64_t bytes, af_gpu_usage usage, const 
     descriptor.usage = usage == AF_GPU_READBACK
                            ? WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst
                            : WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
+    if (af_gpu_check(gpu, error) != AF_OK) return NULL; /* something before failed */
     gpu->doing = what;
     WGPUBuffer buffer = gpu->api->wgpuDeviceCreateBuffer(gpu->device, &descriptor);
     if (!gpu->pending.code && buffer) return buffer;

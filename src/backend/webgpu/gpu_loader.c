@@ -3,6 +3,7 @@
 
 #include "base/os.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,14 +45,13 @@ int af_gpu_api_load(const af_gpu_api **out, af_error *error) {
     static af_gpu_api api;
     static int status = 1; /* not tried yet */
     static af_error failure;
-    static af_mutex *mutex;
-    if (!mutex) mutex = af_mutex_open();
-    af_mutex_lock(mutex);
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&busy)) continue; /* another thread loads it: milliseconds, once a process */
     if (status == 1) {
         status = load(&api, &failure);
         if (status == AF_OK) status = look_up(&api, &failure);
     }
-    af_mutex_unlock(mutex);
+    atomic_flag_clear(&busy);
     if (status != AF_OK && error) *error = failure;
     if (status == AF_OK) *out = &api;
     return status;

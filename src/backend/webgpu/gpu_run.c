@@ -266,18 +266,20 @@ static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *s
     *(int *)slot = status == WGPUMapAsyncStatus_Success ? 1 : -1;
 }
 
-static int map_readback(af_gpu_backend *b, const af_gpu_ticket *ticket, uint64_t bytes, const void **out,
-                        af_error *error) {
+/* An error of the batch itself leaves nothing mapped. */
+static int map_readback(af_gpu_backend *b, af_gpu_ticket *ticket, uint64_t bytes, const void **out, af_error *error) {
     const af_gpu_api *api = b->gpu->api;
-    int mapped = 0;
+    ticket->mapped = 0;
     api->wgpuBufferMapAsync(ticket->readback, WGPUMapMode_Read, 0, bytes,
-                            (WGPUBufferMapCallbackInfo){
-                                .mode = WGPUCallbackMode_AllowProcessEvents, .callback = on_mapped, .userdata1 = &mapped});
-    while (!mapped && !b->gpu->lost) af_gpu_wait(b->gpu, ticket->submission);
+                            (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,
+                                                        .callback = on_mapped,
+                                                        .userdata1 = &ticket->mapped});
+    while (!ticket->mapped && !b->gpu->lost) af_gpu_wait(b->gpu, ticket->submission);
+    *out = ticket->mapped == 1 ? api->wgpuBufferGetConstMappedRange(ticket->readback, 0, bytes) : NULL;
     int status = af_gpu_check(b->gpu, error);
-    if (status != AF_OK) return status;
-    *out = mapped == 1 ? api->wgpuBufferGetConstMappedRange(ticket->readback, 0, bytes) : NULL;
-    return *out ? AF_OK : af_fail(error, AF_EIO, "gpu: the results of a batch cannot be read back");
+    if (status == AF_OK && !*out) status = af_fail(error, AF_EIO, "gpu: the results of a batch cannot be read back");
+    if (status != AF_OK && ticket->mapped == 1) api->wgpuBufferUnmap(ticket->readback);
+    return status;
 }
 
 int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_error *error) {

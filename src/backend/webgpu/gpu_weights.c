@@ -15,6 +15,7 @@
 #define CHUNK_BYTES (1024ull << 20)  /* a chunk's size where the limit allows */
 #define RUN_BYTES (2u << 20) /* of packed rows a thread holds */
 #define MOST_THREADS 32u
+#define FLUSH_BYTES (64u << 20)
 
 typedef struct chunk {
     WGPUBuffer buffer;
@@ -36,6 +37,7 @@ struct af_gpu_weights {
     af_pool *pool;
     uint32_t threads;
     unsigned char *staging; /* (threads, RUN_BYTES) */
+    uint64_t unflushed;     /* bytes written since the last flush */
 };
 
 static uint32_t smaller(uint32_t a, uint32_t b) {
@@ -191,6 +193,13 @@ static uint32_t next_runs(af_gpu_weights *w, const af_matrix *const *parts, cons
     return count;
 }
 
+/* What was written waits in the library's own memory for the next submit: an empty one lets it go. */
+static void flush(af_gpu_weights *w) {
+    w->gpu->api->wgpuQueueSubmit(w->gpu->queue, 0, NULL);
+    af_gpu_poll(w->gpu, true);
+    w->unflushed = 0;
+}
+
 static int upload(af_gpu_weights *w, const af_matrix *const *parts, const af_gpu_matrix *m, const af_gpu_segment *s,
                   af_error *error) {
     run runs[MOST_THREADS];
@@ -200,8 +209,11 @@ static int upload(af_gpu_weights *w, const af_matrix *const *parts, const af_gpu
             return af_fail(error, AF_EUNSUPPORTED, "tensor %s: a row of %u columns is longer than %u MB", parts[0]->name,
                            m->cols, RUN_BYTES >> 20);
         af_pool_run(w->pool, pack_run, runs, count);
-        for (uint32_t i = 0; i < count; i++) write_portion(w, m, s, runs[i].first, runs[i].rows, runs[i].packed);
-        af_gpu_poll(w->gpu, false);
+        for (uint32_t i = 0; i < count; i++) {
+            write_portion(w, m, s, runs[i].first, runs[i].rows, runs[i].packed);
+            w->unflushed += af_gpu_streams_of(m->layout, runs[i].rows, m->cols).bytes;
+        }
+        if (w->unflushed >= FLUSH_BYTES) flush(w);
     }
     return af_gpu_check(w->gpu, error);
 }
@@ -253,5 +265,8 @@ int af_gpu_weights_add(af_gpu_weights *w, const af_matrix *const *parts, size_t 
     s->next = w->matrices;
     w->matrices = s;
     *out = &s->matrix;
-    return place(w, parts, &s->matrix, error);
+    const int status = place(w, parts, &s->matrix, error);
+    for (size_t i = 0; i < count && status == AF_OK; i++) /* the device has them now */
+        af_os_release(parts[i]->data, parts[i]->rows * af_row_bytes(parts[i]->format, parts[i]->cols));
+    return status;
 }

@@ -121,7 +121,7 @@ fn write_half(o: u32, token: u32, half: u32, works: bool) {
     var top = 0.0;
     if (works) {
         for (var j = 0u; j < 16u; j++) { top = max(top, abs(outputs[j])); }
-        quants[o] = i32(round(outputs[o] * select(0.0, 127.0 / top, top > 0.0)));
+        quants[o] = i32(round(outputs[o] * steps_of(top)));
     }
     workgroupBarrier();
     if (works && o < 4u) {

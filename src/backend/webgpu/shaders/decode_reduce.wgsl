@@ -23,7 +23,7 @@ fn quantize_half(token: u32, first: u32, local_first: u32) { // 16 columns from 
     let base = token * p.packet * 4u;
     var top = 0.0;
     for (var j = 0u; j < 16u; j++) { top = max(top, abs(row[local_first + j])); }
-    let inverse = select(0.0, 127.0 / top, top > 0.0);
+    let inverse = steps_of(top);
     let half = first / 16u;
     var sum = 0;
     for (var w = 0u; w < 4u; w++) {

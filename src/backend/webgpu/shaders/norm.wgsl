@@ -46,7 +46,7 @@ fn normed(v: f32, i: u32, mean: f32, factor: f32) -> f32 {
 // Column i of the row, v, to its packet with the fifteen others of its half block. Called by all threads.
 fn quantize(row: u32, i: u32, v: f32, local: u32) {
     let top = team_max(abs(v), 16u, local);
-    let q = i32(round(v * select(0.0, 127.0 / top, top > 0.0)));
+    let q = i32(round(v * steps_of(top)));
     let word = quad_or((u32(q) & 0xffu) << (8u * (local % 4u)), local);
     let sum = team_sum(f32(q), 16u, local);
     let base = 4u * row * p.packet;
