@@ -33,6 +33,7 @@ static inline float *af_cpu_row(const af_cpu_rows *rows, size_t row) {
 typedef struct af_cpu_op {
     const af_op *op;
     const af_packed *packed[AF_PLAN_PARTS];
+    bool fine; /* its activations take 15 bits */
 } af_cpu_op;
 
 /* Memory of one thread of the pool. */

@@ -176,6 +176,7 @@ void af_cpu_linear(af_cpu *cpu, const af_cpu_op *op) {
                          .width = l->parts[0].w.cols,
                          .fill = l->pre.kind != AF_NORM_NONE || rounding,
                          .quantize = any_int8(op, l->part_count),
+                         .fine = op->fine,
                          .rounding = rounding};
     take_in(cpu, &take, tokens);
     product p = {
@@ -219,7 +220,7 @@ void af_cpu_head(af_cpu *cpu, const af_cpu_op *op) {
                          .width = head->w.cols,
                          .fill = true,
                          .quantize = any_int8(op, 1),
-                         .fine = true,
+                         .fine = op->fine,
                          .rounding = rounding_of(cpu, &head->w)};
     take_in(cpu, &take, cpu->row_count);
     product p = {
