@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define PI 3.14159265358979323846
+#define MOST_EXTENSION 32
 
 typedef enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN, SCALING_LONGROPE } rope_scaling;
 
@@ -79,7 +80,8 @@ static bool scales_itself(rope_scaling kind, double factor, const float *factors
            divisors;
 }
 
-/* A context past the native one turns YaRN on, with as large a factor as it takes. */
+/* A context past the native one turns YaRN on, with as large a factor as it takes up to MOST_EXTENSION (the paper's own
+ * largest); what is asked beyond is refused by the engine, as the plan's context is not raised. */
 static void extend(af_binder *b, const af_hparams *h, float base, float *inv_freq, af_rope *rope) {
     const double factor = (double)b->ctx / (double)h->context;
     af_log(AF_LOG_INFO, "context %u is past the native %u: YaRN with factor %.4g", b->ctx, h->context, factor);
@@ -97,7 +99,8 @@ static void apply_scaling(af_binder *b, const af_hparams *h, float base, const f
     if (kind == SCALING_LINEAR)
         for (uint32_t i = 0; i < pairs; i++) inv_freq[i] = (float)((double)inv_freq[i] / factor);
     if (kind == SCALING_YARN) apply_yarn(b, h, base, factor, inv_freq, rope);
-    if (b->ctx > h->context && !scales_itself(kind, factor, factors, divisors)) extend(b, h, base, inv_freq, rope);
+    if (b->ctx > h->context && b->ctx / MOST_EXTENSION <= h->context && !scales_itself(kind, factor, factors, divisors))
+        extend(b, h, base, inv_freq, rope);
     rope->magnitude *= af_bind_f32_or(b, "rope.scaling.attn_factor", 1.0f);
 }
 

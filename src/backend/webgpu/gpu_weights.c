@@ -265,8 +265,5 @@ int af_gpu_weights_add(af_gpu_weights *w, const af_matrix *const *parts, size_t 
     s->next = w->matrices;
     w->matrices = s;
     *out = &s->matrix;
-    const int status = place(w, parts, &s->matrix, error);
-    for (size_t i = 0; i < count && status == AF_OK; i++) /* the device has them now */
-        af_os_release(parts[i]->data, parts[i]->rows * af_row_bytes(parts[i]->format, parts[i]->cols));
-    return status;
+    return place(w, parts, &s->matrix, error);
 }
