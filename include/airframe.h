@@ -93,14 +93,14 @@ typedef struct af_model_info {
     uint64_t parameters;        /* elements of all tensors */
     uint64_t active_parameters; /* used for one token: without the experts not chosen */
     uint64_t tensors;
-    uint32_t context;      /* native context length in tokens; 0 if the file does not say */
-    uint32_t vocabulary;   /* number of tokens */
-    uint32_t width;        /* of the residual stream */
+    uint32_t context;    /* native context length in tokens; 0 if the file does not say */
+    uint32_t vocabulary; /* number of tokens */
+    uint32_t width;      /* of the residual stream */
     uint32_t layers;
-    uint64_t kv_bytes;     /* of an f16 cache for `context` tokens of one sequence; 0 without a plan */
-    bool has_template;     /* tokenizer.chat_template is there */
-    bool runnable;         /* there is a plan; with AF_LOAD_HEADER: the architecture is known and there are tensors */
-    const char *why_not;   /* where not runnable, one line; else "" */
+    uint64_t kv_bytes;   /* of an f16 cache for `context` tokens of one sequence; 0 without a plan */
+    bool has_template;   /* tokenizer.chat_template is there */
+    bool runnable;       /* there is a plan; with AF_LOAD_HEADER: the architecture is known and there are tensors */
+    const char *why_not; /* where not runnable, one line; else "" */
     af_sampling_hint sampling;
 } af_model_info;
 
@@ -180,9 +180,9 @@ typedef struct af_device_feature {
 /* A GPU as its driver describes it. Texts that are pointers live as long as the process. */
 typedef struct af_device_info {
     char name[128], driver[128];
-    const char *backend; /* "Vulkan" */
-    const char *type;    /* "discrete", "integrated", "other" or "software" */
-    bool preferred;      /* "auto" and "gpu" take this one */
+    const char *backend;                  /* "Vulkan" */
+    const char *type;                     /* "discrete", "integrated", "other" or "software" */
+    bool preferred;                       /* "auto" and "gpu" take this one */
     uint64_t memory_bytes;                /* its own memory; 0: not known */
     uint64_t memory_free;                 /* of it, now; 0: not known */
     uint64_t buffer_bytes, binding_bytes; /* the largest buffer, and the largest part of one that a shader can read */
@@ -224,12 +224,12 @@ int af_engine_open(const af_model *model, const af_engine_options *options, af_e
 void af_engine_close(af_engine *engine);
 
 typedef struct af_engine_info {
-    uint32_t ctx;           /* tokens one request may use */
-    bool ctx_from_memory;   /* ctx was lowered because memory would not hold the native length */
+    uint32_t ctx;         /* tokens one request may use */
+    bool ctx_from_memory; /* ctx was lowered because memory would not hold the native length */
     uint32_t parallel, queue, threads;
-    uint64_t kv_bytes;      /* reserved for the cache */
-    const char *device;     /* e.g. "cpu (avx512-vnni, 2 threads)" */
-    uint32_t running, waiting; /* now */
+    uint64_t kv_bytes;                        /* reserved for the cache */
+    const char *device;                       /* e.g. "cpu (avx512-vnni, 2 threads)" */
+    uint32_t running, waiting;                /* now */
     uint64_t prompt_tokens, generated_tokens; /* since the start */
 } af_engine_info;
 
@@ -271,10 +271,10 @@ typedef struct af_event {
     size_t length;
     const int32_t *ids; /* the tokens chosen since the last event, end tokens included */
     size_t id_count;
-    af_finish finish;         /* other than AF_FINISH_NONE on the last event, exactly one for each request */
-    const af_error *error;    /* with AF_FINISH_ERROR; else NULL */
-    uint32_t prompt_tokens;   /* exact so far */
-    uint32_t cached_tokens;   /* of the prompt, taken from the cache */
+    af_finish finish;       /* other than AF_FINISH_NONE on the last event, exactly one for each request */
+    const af_error *error;  /* with AF_FINISH_ERROR; else NULL */
+    uint32_t prompt_tokens; /* exact so far */
+    uint32_t cached_tokens; /* of the prompt, taken from the cache */
     uint32_t completion_tokens;
 } af_event;
 
@@ -290,7 +290,7 @@ typedef struct af_request {
     int64_t max_tokens;       /* -1 (default): until a stop or the context is full; 0: none */
     const char *const *stops; /* stop strings, copied; they do not appear in the text */
     size_t stop_count;
-    bool ignore_eos; /* end tokens do not stop (they are still written to the ids) */
+    bool ignore_eos;      /* end tokens do not stop (they are still written to the ids) */
     const int32_t *shown; /* control tokens whose names the text shows, at most 64; copied. Others say nothing */
     size_t shown_count;
     af_sampling sampling;
@@ -315,11 +315,11 @@ void af_cancel(af_engine *engine, uint64_t id);
 /* A line of what af_verify compared. An error is the worst row's: differences over the RMS of what the operation adds
  * to that row (without the residual it is added to). */
 typedef struct af_verify_row {
-    const char *mode;   /* "exact" or "fast": as af_engine_options.exact */
-    const char *what;   /* "decode"; an operation: "embed", "linear", ...; "choice" (the best token); "logits" */
-    const char *format; /* of the weights, "Q4_K"; "" where there are none */
-    uint64_t compared;  /* numbers */
-    double rms, rms_allowed;         /* RMS of the row's differences */
+    const char *mode;        /* "exact" or "fast": as af_engine_options.exact */
+    const char *what;        /* "decode"; an operation: "embed", "linear", ...; "choice" (the best token); "logits" */
+    const char *format;      /* of the weights, "Q4_K"; "" where there are none */
+    uint64_t compared;       /* numbers */
+    double rms, rms_allowed; /* RMS of the row's differences */
     double largest, largest_allowed; /* the largest of them */
     bool excess;                     /* one of the two is more than allowed */
     const char *where;               /* the largest one's: "blk.3.ffn_down, 64 tokens" */
@@ -345,8 +345,8 @@ typedef struct af_verify_result {
  * mode too. In fast mode an operation has to be near the exact product, or near that of activations rounded to eight
  * bits as the device does.
  * `on_row` receives the table. Returns 0 whether or not there is an excess. */
-int af_verify(const af_model *model, const af_verify_options *options, void (*on_row)(void *user, const af_verify_row *),
-              void *user, af_verify_result *result, af_error *error);
+int af_verify(const af_model *model, const af_verify_options *options,
+              void (*on_row)(void *user, const af_verify_row *), void *user, af_verify_result *result, af_error *error);
 
 #ifdef __cplusplus
 }

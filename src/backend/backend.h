@@ -3,7 +3,8 @@
  * A backend compiles a plan once and then runs it over batches. A batch is a list of tokens, each with its sequence and
  * position: one token of one sequence, a 512-token prompt chunk and thirty sequences of a token each are the same call
  * with other numbers. The interface is asynchronous: submit returns a ticket, collect waits for it. The CPU completes
- * inside submit; a GPU may have several tickets in flight, because an input token may be "what row r of ticket t chose".
+ * inside submit; a GPU may have several tickets in flight, because an input token may be "what row r of ticket t
+ * chose".
  *
  * Guarantees a CPU backend keeps (design.md, promise 1): a row's logits depend on the sequence's tokens up to it and on
  * nothing else, bit for bit: not on the batch, the chunking, or the number of threads.
@@ -21,10 +22,10 @@ typedef uint64_t af_ticket;
 
 /* Sees what each operation of a batch wrote, for `shimmy verify` and SHIMMY_DEBUG_RAW. `wrote` is called on submit's
  * thread after each operation of the plan, once for each of af_op_written(): `count` rows of `width` floats, `stride`
- * apart; `value` AF_NO_VALUE is the logits. It may change the rows and then returns true: what follows reads the changed
- * ones. A device is waited for after every operation, so a hooked backend is slow; `wrote` NULL turns it off between
- * batches. What an operation left in the KV cache is not shown, the attention that reads it is; an operation that a
- * backend folds into the next one is passed over. */
+ * apart; `value` AF_NO_VALUE is the logits. It may change the rows and then returns true: what follows reads the
+ * changed ones. A device is waited for after every operation, so a hooked backend is slow; `wrote` NULL turns it off
+ * between batches. What an operation left in the KV cache is not shown, the attention that reads it is; an operation
+ * that a backend folds into the next one is passed over. */
 typedef struct af_backend_hook {
     bool (*wrote)(void *user, const af_op *op, af_value value, float *rows, size_t stride, uint32_t count,
                   uint32_t width);
@@ -32,17 +33,17 @@ typedef struct af_backend_hook {
 } af_backend_hook;
 
 typedef struct af_backend_options {
-    uint32_t threads;                    /* 0: the physical cores this process may use */
-    bool exact;                          /* af_engine_options.exact */
+    uint32_t threads; /* 0: the physical cores this process may use */
+    bool exact;       /* af_engine_options.exact */
     af_kv_type kv;
-    uint32_t pages[AF_PLAN_GROUPS];      /* pages to reserve for each cache group */
-    uint32_t max_tokens;                 /* the most tokens in one batch */
-    uint32_t max_rows;                   /* the most rows wanted in one batch */
+    uint32_t pages[AF_PLAN_GROUPS]; /* pages to reserve for each cache group */
+    uint32_t max_tokens;            /* the most tokens in one batch */
+    uint32_t max_rows;              /* the most rows wanted in one batch */
     void (*progress)(void *user, double fraction);
     void *progress_user;
-    const af_backend_hook *hook;         /* NULL: none; outlives the backend */
-    uint32_t rounding;                   /* the CPU's exact mode alone: what is multiplied with weights in blocks is rounded
-                                            to eight bits first, as a backend of that `rounding` does; 0: it is not */
+    const af_backend_hook *hook; /* NULL: none; outlives the backend */
+    uint32_t rounding;           /* the CPU's exact mode alone: what is multiplied with weights in blocks is rounded
+                                    to eight bits first, as a backend of that `rounding` does; 0: it is not */
 } af_backend_options;
 
 static inline bool af_backend_hooked(const af_backend_options *options) {
@@ -65,10 +66,10 @@ typedef enum af_choose {
 } af_choose;
 
 typedef struct af_batch_token {
-    int32_t id;        /* of the token; or -1: what row `from_row` of ticket `from` chose */
+    int32_t id; /* of the token; or -1: what row `from_row` of ticket `from` chose */
     uint32_t from_row;
     af_ticket from;
-    uint32_t seq;      /* index into af_batch.seqs */
+    uint32_t seq; /* index into af_batch.seqs */
     uint32_t position;
     af_choose choose;
 } af_batch_token;
@@ -84,22 +85,22 @@ typedef struct af_batch {
 /* What a batch gave: a row for each token that wanted one, in the batch's order. Lives until the next submit. */
 typedef struct af_result {
     uint32_t row_count;
-    const int32_t *ids;          /* (rows): the choice of GREEDY rows, -1 for LOGITS rows */
-    const float *const *logits;  /* (rows): the row of LOGITS rows, NULL for GREEDY rows */
+    const int32_t *ids;         /* (rows): the choice of GREEDY rows, -1 for LOGITS rows */
+    const float *const *logits; /* (rows): the row of LOGITS rows, NULL for GREEDY rows */
 } af_result;
 
 /* A backend is a struct that begins with this table. */
 typedef struct af_backend_ops {
     const char *name;
-    uint32_t rounding; /* columns that share a scale, where the fast mode rounds activations to eight bits */
+    uint32_t rounding;  /* columns that share a scale, where the fast mode rounds activations to eight bits */
     uint32_t in_flight; /* tickets that may be uncollected at once; 0 and 1: each is collected before the next */
     int (*submit)(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
     int (*collect)(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
     void (*describe)(const af_backend *backend, char *text, size_t size); /* "cpu (avx512-vnni, 2 threads)" */
     uint32_t (*threads)(const af_backend *backend);
     uint64_t (*kv_bytes)(const af_backend *backend);
-    /* Rows row_begin .. of a matrix of the plan, as this backend's kernels read them, to out (row_count, cols) f32. NULL
-     * where a backend has no such way. */
+    /* Rows row_begin .. of a matrix of the plan, as this backend's kernels read them, to out (row_count, cols) f32.
+     * NULL where a backend has no such way. */
     int (*decode)(af_backend *backend, const af_matrix *w, uint32_t row_begin, uint32_t row_count, float *out,
                   af_error *error);
     void (*close)(af_backend *backend);
@@ -114,7 +115,8 @@ struct af_backend {
 int af_backend_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
                     af_error *error);
 
-/* The hook of SHIMMY_DEBUG_RAW: a line for each value written, with shape, smallest, largest, mean and first numbers. */
+/* The hook of SHIMMY_DEBUG_RAW: a line for each value written, with shape, smallest, largest, mean and first numbers.
+ */
 extern const af_backend_hook af_raw_trace;
 
 /* Each backend's own constructor. */

@@ -9,7 +9,7 @@
 #include "base/status.h"
 
 typedef struct af_buf {
-    char *p;        /* NULL until the first append */
+    char *p; /* NULL until the first append */
     size_t len, cap;
     size_t ceiling; /* the most bytes it may hold; 0: none */
     bool failed;    /* out of memory or past the ceiling */

@@ -70,7 +70,6 @@ void af_os_random(void *p, size_t n); /* from the system's generator */
 /* False where the system can say at once, without loading a driver, that no GPU is there. */
 bool af_os_may_have_gpu(void);
 
-
 int af_os_library_open(const char *path, void **out, af_error *error);
 /* From bytes in memory; `name` is for messages. Libraries are never unloaded: drivers do not survive it. */
 int af_os_library_open_memory(const char *name, const void *bytes, size_t n, void **out, af_error *error);

@@ -49,8 +49,7 @@ static bool see_gpu(void *user, const char *name) {
 bool af_os_may_have_gpu(void) {
     static const char *const folders[] = {"/dev/dri", "/dev"};
     bool seen = false;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !seen; i++)
-        af_os_list(folders[i], see_gpu, &seen, NULL);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !seen; i++) af_os_list(folders[i], see_gpu, &seen, NULL);
     return seen;
 }
 

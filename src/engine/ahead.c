@@ -1,7 +1,7 @@
 /* ahead.c - greedy decoding with several steps in flight.
  *
- * A device that chooses the best token itself need not wait for the host between steps: a step's input is "what row r of
- * the step before chose". So while the running jobs all decode greedily, steps are submitted ahead and collected in
+ * A device that chooses the best token itself need not wait for the host between steps: a step's input is "what row r
+ * of the step before chose". So while the running jobs all decode greedily, steps are submitted ahead and collected in
  * order, and the host's work (text, events, encoding the next step) hides behind the device's. The flight ends, with
  * everything collected, as soon as a job ends, is cancelled, reaches its limit, or another waits to be admitted; what a
  * job that ended was given beyond its end is dropped.
@@ -35,8 +35,8 @@ static bool somebody_waits(af_engine *engine) {
     for (uint32_t i = 0; i < step->job_count; i++)
         if (step->jobs[i] && atomic_load(&step->jobs[i]->cancelled)) return true;
     af_mutex_lock(engine->mutex);
-    const bool waits = engine->closing || (engine->live_count > engine->admitted_count &&
-                                           engine->running_count < engine->parallel);
+    const bool waits =
+        engine->closing || (engine->live_count > engine->admitted_count && engine->running_count < engine->parallel);
     af_mutex_unlock(engine->mutex);
     return waits;
 }

@@ -30,8 +30,19 @@
 #include "quant/quant.h"
 
 typedef enum af_gguf_type {
-    AF_GGUF_U8, AF_GGUF_I8, AF_GGUF_U16, AF_GGUF_I16, AF_GGUF_U32, AF_GGUF_I32, AF_GGUF_F32, AF_GGUF_BOOL,
-    AF_GGUF_STRING, AF_GGUF_ARRAY, AF_GGUF_U64, AF_GGUF_I64, AF_GGUF_F64
+    AF_GGUF_U8,
+    AF_GGUF_I8,
+    AF_GGUF_U16,
+    AF_GGUF_I16,
+    AF_GGUF_U32,
+    AF_GGUF_I32,
+    AF_GGUF_F32,
+    AF_GGUF_BOOL,
+    AF_GGUF_STRING,
+    AF_GGUF_ARRAY,
+    AF_GGUF_U64,
+    AF_GGUF_I64,
+    AF_GGUF_F64
 } af_gguf_type;
 
 typedef struct af_tensor {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PI 3.14159265358979323846
+#define PI             3.14159265358979323846
 #define MOST_EXTENSION 32
 
 typedef enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN, SCALING_LONGROPE } rope_scaling;

@@ -54,8 +54,8 @@ af_slice af_tokenizer_running(const af_tokenizer *tok, af_slice bytes, bool begi
 int af_tokenizer_decode(const af_tokenizer *tok, const int32_t *ids, size_t count, af_buf *out, af_error *error);
 
 /* A stream of generated ids to text of whole UTF-8 characters. Bytes that never become a character are given out as
- * U+FFFD, one for each maximal bad part, as Python's errors="replace" does. Control tokens give no text, save that those
- * listed in `shown`, which the caller may set after the start, give their names. */
+ * U+FFFD, one for each maximal bad part, as Python's errors="replace" does. Control tokens give no text, save that
+ * those listed in `shown`, which the caller may set after the start, give their names. */
 typedef struct af_detok {
     const af_tokenizer *tok;
     const int32_t *shown;

@@ -1,7 +1,7 @@
 /* gpu.h - one open GPU: an adapter, its device and queue, and the few things this backend asks of them.
  *
- * The wrapper turns webgpu's callbacks into this library's convention: calls return a status, the first validation error
- * or the loss of the device is kept and comes back from the next af_gpu_check(), named after what was being done.
+ * The wrapper turns webgpu's callbacks into this library's convention: calls return a status, the first validation
+ * error or the loss of the device is kept and comes back from the next af_gpu_check(), named after what was being done.
  * Everything is called from one thread.
  */
 #ifndef AF_GPU_H
@@ -25,8 +25,8 @@ typedef struct af_gpu_adapter_info {
 
 const char *af_gpu_class_name(af_gpu_class class);
 
-/* All adapters, best first (discrete, integrated, other, software; within a class in the driver's order). At most `room`
- * are written; *count is how many there are. 0 adapters is no error. */
+/* All adapters, best first (discrete, integrated, other, software; within a class in the driver's order). At most
+ * `room` are written; *count is how many there are. 0 adapters is no error. */
 int af_gpu_list(af_gpu_adapter_info *out, size_t room, size_t *count, af_error *error);
 
 typedef struct af_gpu {
@@ -36,16 +36,16 @@ typedef struct af_gpu {
     WGPUDevice device;
     WGPUQueue queue;
     af_gpu_adapter_info info;
-    uint64_t binding_limit;  /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
-    bool use_subgroups;      /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
-    uint32_t subgroup_size;  /* seen by a probe shader at open; 0: unknown */
+    uint64_t binding_limit; /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
+    bool use_subgroups;     /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
+    uint32_t subgroup_size; /* seen by a probe shader at open; 0: unknown */
     bool lost;
-    af_error pending; /* first error not yet told */
+    af_error pending;  /* first error not yet told */
     const char *doing; /* what is being done, for messages */
 } af_gpu;
 
-/* device: "auto" (discrete, then integrated, never software), "gpu", "gpu:N" (as af_gpu_list numbers them), or part of a
- * name. AF_EUNSUPPORTED lists the adapters there are. */
+/* device: "auto" (discrete, then integrated, never software), "gpu", "gpu:N" (as af_gpu_list numbers them), or part of
+ * a name. AF_EUNSUPPORTED lists the adapters there are. */
 int af_gpu_open(const char *device, af_gpu **out, af_error *error);
 void af_gpu_close(af_gpu *gpu);
 

@@ -15,22 +15,33 @@ const char *af_gpu_class_name(af_gpu_class class) {
 
 static af_gpu_class class_of(WGPUAdapterType type) {
     switch (type) {
-    case WGPUAdapterType_DiscreteGPU: return AF_GPU_DISCRETE;
-    case WGPUAdapterType_IntegratedGPU: return AF_GPU_INTEGRATED;
-    case WGPUAdapterType_CPU: return AF_GPU_SOFTWARE;
-    default: return AF_GPU_OTHER;
+    case WGPUAdapterType_DiscreteGPU:
+        return AF_GPU_DISCRETE;
+    case WGPUAdapterType_IntegratedGPU:
+        return AF_GPU_INTEGRATED;
+    case WGPUAdapterType_CPU:
+        return AF_GPU_SOFTWARE;
+    default:
+        return AF_GPU_OTHER;
     }
 }
 
 static const char *backend_name(WGPUBackendType type) {
     switch (type) {
-    case WGPUBackendType_Vulkan: return "Vulkan";
-    case WGPUBackendType_Metal: return "Metal";
-    case WGPUBackendType_D3D12: return "D3D12";
-    case WGPUBackendType_D3D11: return "D3D11";
-    case WGPUBackendType_OpenGL: return "OpenGL";
-    case WGPUBackendType_OpenGLES: return "OpenGL ES";
-    default: return "unknown";
+    case WGPUBackendType_Vulkan:
+        return "Vulkan";
+    case WGPUBackendType_Metal:
+        return "Metal";
+    case WGPUBackendType_D3D12:
+        return "D3D12";
+    case WGPUBackendType_D3D11:
+        return "D3D11";
+    case WGPUBackendType_OpenGL:
+        return "OpenGL";
+    case WGPUBackendType_OpenGLES:
+        return "OpenGL ES";
+    default:
+        return "unknown";
     }
 }
 
@@ -55,9 +66,10 @@ bool af_gpu_describe(const af_gpu_api *api, WGPUAdapter adapter, af_gpu_adapter_
     out->workgroup_bytes = limits.maxComputeWorkgroupStorageSize;
     out->workgroup_threads = limits.maxComputeInvocationsPerWorkgroup;
     out->f16 = api->wgpuAdapterHasFeature(adapter, WGPUFeatureName_ShaderF16);
-    out->subgroups = api->wgpuAdapterHasFeature(
-        adapter, api->native ? (WGPUFeatureName)WGPUNativeFeature_Subgroup : WGPUFeatureName_Subgroups);
-    out->immediates = !api->native || api->wgpuAdapterHasFeature(adapter, (WGPUFeatureName)WGPUNativeFeature_Immediates);
+    out->subgroups = api->wgpuAdapterHasFeature(adapter, api->native ? (WGPUFeatureName)WGPUNativeFeature_Subgroup
+                                                                     : WGPUFeatureName_Subgroups);
+    out->immediates =
+        !api->native || api->wgpuAdapterHasFeature(adapter, (WGPUFeatureName)WGPUNativeFeature_Immediates);
     out->timestamps = api->wgpuAdapterHasFeature(adapter, WGPUFeatureName_TimestampQuery);
     return true;
 }
@@ -146,7 +158,8 @@ size_t af_gpu_choose(const af_gpu_candidate *all, size_t count, const char *devi
 int af_gpu_fail_choice(const af_gpu_candidate *all, size_t count, const char *device, af_error *error) {
     af_buf list = {0};
     for (size_t i = 0; i < count; i++)
-        af_buf_printf(&list, "%sgpu:%zu %s (%s)", i ? ", " : "", i, all[i].info.name, af_gpu_class_name(all[i].info.class));
+        af_buf_printf(&list, "%sgpu:%zu %s (%s)", i ? ", " : "", i, all[i].info.name,
+                      af_gpu_class_name(all[i].info.class));
     const int code = af_fail(error, AF_EUNSUPPORTED, "device \"%s\": no such GPU, there is %s", device,
                              count ? list.p : "none (is a Vulkan driver installed?)");
     af_buf_clear(&list);

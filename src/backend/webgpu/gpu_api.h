@@ -83,8 +83,8 @@ typedef struct af_gpu_api {
 #undef AF_GPU_MEMBER
 
 /* Loads a library once a process and fills the table: AIRFRAME_WEBGPU_LIB if set, else Dawn beside the executable, else
- * the embedded wgpu-native. AF_EUNSUPPORTED says what was tried. The table lives until the process ends, because drivers
- * do not survive being unloaded. */
+ * the embedded wgpu-native. AF_EUNSUPPORTED says what was tried. The table lives until the process ends, because
+ * drivers do not survive being unloaded. */
 int af_gpu_api_load(const af_gpu_api **out, af_error *error);
 
 #endif

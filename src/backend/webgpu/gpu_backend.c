@@ -1,4 +1,5 @@
-/* gpu_backend.c - opening and closing the WebGPU backend: its device, its buffers, its place in the table of backends. */
+/* gpu_backend.c - opening and closing the WebGPU backend: its device, its buffers, its place in the table of backends.
+ */
 #include "backend/webgpu/gpu_profile.h"
 
 #include "base/os.h"
@@ -15,7 +16,8 @@ static uint32_t larger(uint32_t a, uint32_t b) {
 
 /* ---- Subgroups ---- */
 
-/* Runs probe.wgsl; 0 where subgroups are not to be used. A width that does not divide a workgroup is not used either. */
+/* Runs probe.wgsl; 0 where subgroups are not to be used. A width that does not divide a workgroup is not used either.
+ */
 static int probe_subgroups(af_gpu_backend *b, af_error *error) {
     af_gpu *gpu = b->gpu;
     if (!gpu->use_subgroups) return AF_OK;
@@ -109,9 +111,10 @@ static void open_caches(af_gpu_backend *b, int *status, af_error *error) {
         const uint64_t slots = (uint64_t)b->options.pages[c->group] * AF_KV_PAGE * c->kv_heads * element;
         const uint64_t largest = slots * larger(af_gpu_key_row(c), c->v_dim);
         if (largest > b->gpu->binding_limit) {
-            *status = af_fail(error, AF_ENOMEM,
-                              "gpu: a layer's KV cache takes %.0f MB, %s binds at most %.0f MB: lower --ctx or --parallel",
-                              (double)largest / 1e6, b->gpu->info.name, (double)b->gpu->binding_limit / 1e6);
+            *status =
+                af_fail(error, AF_ENOMEM,
+                        "gpu: a layer's KV cache takes %.0f MB, %s binds at most %.0f MB: lower --ctx or --parallel",
+                        (double)largest / 1e6, b->gpu->info.name, (double)b->gpu->binding_limit / 1e6);
             return;
         }
         make(b, &b->k_caches[i], slots * af_gpu_key_row(c), "the KV cache", status, error);
@@ -207,8 +210,8 @@ static void open_results(af_gpu_backend *b, int *status, af_error *error) {
 
 static void release_buffers(af_gpu_backend *b) {
     af_gpu *gpu = b->gpu;
-    WGPUBuffer *const single[] = {&b->small,   &b->normed, &b->packets, &b->attended_packets, &b->hidden_packets,
-                                  &b->raw,     &b->logits, &b->bests,   &b->choices,          &b->parts,
+    WGPUBuffer *const single[] = {&b->small,      &b->normed,    &b->packets,  &b->attended_packets, &b->hidden_packets,
+                                  &b->raw,        &b->logits,    &b->bests,    &b->choices,          &b->parts,
                                   &b->batch_info, &b->unused[0], &b->unused[1]};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
@@ -235,8 +238,8 @@ static void gpu_close(af_backend *backend) {
     af_gpu_kernels_close(b->kernels);
     af_gpu_close(b->gpu);
     if (b->result_logits) af_os_pages_free(b->result_logits, b->result_bytes);
-    void *const tables[] = {b->general.p,  b->decode.p,  b->values,     b->k_caches,   b->v_caches,
-                            b->host_batch, b->host_rows, b->host_tiles, b->host_turns, b->result_ids, b->result_rows};
+    void *const tables[] = {b->general.p, b->decode.p,   b->values,     b->k_caches,   b->v_caches,   b->host_batch,
+                            b->host_rows, b->host_tiles, b->host_turns, b->result_ids, b->result_rows};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) free(b->tickets[i].choose);
     free(b);
@@ -244,8 +247,8 @@ static void gpu_close(af_backend *backend) {
 
 static void gpu_describe(const af_backend *backend, char *text, size_t size) {
     const af_gpu_backend *b = (const af_gpu_backend *)backend;
-    snprintf(text, size, "%s (%s, %s%s)", b->gpu->info.name, b->gpu->info.backend, b->gpu->api->native ? "wgpu-native" : "Dawn",
-             b->options.exact ? ", exact" : "");
+    snprintf(text, size, "%s (%s, %s%s)", b->gpu->info.name, b->gpu->info.backend,
+             b->gpu->api->native ? "wgpu-native" : "Dawn", b->options.exact ? ", exact" : "");
 }
 
 static uint32_t gpu_threads(const af_backend *backend) {

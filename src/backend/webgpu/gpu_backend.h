@@ -1,7 +1,7 @@
 /* gpu_backend.h - the compiled plan: what gpu_compile.c makes at load and gpu_run.c runs for every batch.
  *
- * A plan becomes a list of steps, each one dispatch: pipeline, bind group and parameters are fixed at load; what a batch
- * changes is the number of tokens or rows, from which the grid follows. Buffers are made once:
+ * A plan becomes a list of steps, each one dispatch: pipeline, bind group and parameters are fixed at load; what a
+ * batch changes is the number of tokens or rows, from which the grid follows. Buffers are made once:
  *
  *     weights   chunks of at most the adapter's binding limit; a matrix lies in one or, cut by rows, in several
  *     small     norm weights and biases, each 256-byte aligned
@@ -10,9 +10,9 @@
  *     caches    k and v of each layer
  *     batch     tokens, rows, page tables, angles (shaders/batch.wgsl): written by the host each step
  *
- * There are two lists of steps. The general one serves every batch; the decode list, for up to AF_GPU_DECODE tokens of as
- * many sequences, has norms, residuals and quantization folded into the products (shaders/decode_*.wgsl): six dispatches
- * a layer of a dense model, where a dispatch that waits for another costs two microseconds.
+ * There are two lists of steps. The general one serves every batch; the decode list, for up to AF_GPU_DECODE tokens of
+ * as many sequences, has norms, residuals and quantization folded into the products (shaders/decode_*.wgsl): six
+ * dispatches a layer of a dense model, where a dispatch that waits for another costs two microseconds.
  */
 #ifndef AF_GPU_BACKEND_H
 #define AF_GPU_BACKEND_H
@@ -21,11 +21,11 @@
 #include "backend/webgpu/gpu_kernel.h"
 #include "backend/webgpu/gpu_pack.h"
 
-#define AF_GPU_IN_FLIGHT 4 /* tickets that may be uncollected */
-#define AF_GPU_PARAMS (AF_GPU_IMMEDIATE_BYTES / 4)
-#define AF_GPU_DECODE 8     /* tokens a decode step may have */
-#define AF_GPU_TILE 8       /* tokens of a tile of attend.wgsl */
-#define AF_GPU_STRETCHES 64 /* parts a context is cut into, at most */
+#define AF_GPU_IN_FLIGHT    4 /* tickets that may be uncollected */
+#define AF_GPU_PARAMS       (AF_GPU_IMMEDIATE_BYTES / 4)
+#define AF_GPU_DECODE       8  /* tokens a decode step may have */
+#define AF_GPU_TILE         8  /* tokens of a tile of attend.wgsl */
+#define AF_GPU_STRETCHES    64 /* parts a context is cut into, at most */
 #define AF_GPU_ARGMAX_PARTS 64
 
 /* ---- Weights ---- */
@@ -77,15 +77,15 @@ typedef struct af_gpu_step {
     WGPUBindGroup bind;
     uint32_t params[AF_GPU_PARAMS];
     uint32_t param_count;
-    int32_t count_at;    /* parameter that holds the number of tokens or rows; -1: none */
-    int32_t portion_at;  /* parameter that holds the first token of a portion; -1: none */
-    int32_t scaled_at;   /* parameter that holds scaled_plus + scaled_by * tokens; -1: none */
+    int32_t count_at;   /* parameter that holds the number of tokens or rows; -1: none */
+    int32_t portion_at; /* parameter that holds the first token of a portion; -1: none */
+    int32_t scaled_at;  /* parameter that holds scaled_plus + scaled_by * tokens; -1: none */
     uint32_t scaled_by, scaled_plus;
     int32_t stretch_at;   /* parameter that holds the length of a stretch of the context; -1: none */
     int32_t stretches_at; /* ... that holds their number */
-    int32_t choice_at;   /* parameter that holds where this batch's choices go; -1: none */
-    uint32_t x;          /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
-    bool per_row;        /* counts wanted rows, not tokens */
+    int32_t choice_at;    /* parameter that holds where this batch's choices go; -1: none */
+    uint32_t x;           /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
+    bool per_row;         /* counts wanted rows, not tokens */
 } af_gpu_step;
 
 /* What a batch changes in the steps. */
@@ -108,7 +108,7 @@ typedef struct af_gpu_value { /* row t begins at element t * stride + first of t
 } af_gpu_value;
 
 typedef struct af_gpu_ticket {
-    af_ticket ticket; /* 0: free */
+    af_ticket ticket;    /* 0: free */
     uint64_t submission; /* of wgpu-native, to wait for this one alone */
     uint32_t row_count;
     af_choose *choose;   /* (max_rows) */
@@ -135,8 +135,8 @@ typedef struct af_gpu_backend {
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
     WGPUBuffer batch_info;
     uint32_t rows_at, tiles_at, pages_at, turns_at; /* parts of batch_info, in u32 */
-    uint32_t table_pages;                 /* entries of a group's page table for one sequence */
-    uint32_t turn_pairs;                  /* of all ropes together, a token */
+    uint32_t table_pages;                           /* entries of a group's page table for one sequence */
+    uint32_t turn_pairs;                            /* of all ropes together, a token */
     uint32_t max_seqs;
     uint64_t kv_bytes;
 
@@ -145,9 +145,9 @@ typedef struct af_gpu_backend {
     float *host_turns;
     af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
     af_ticket last_ticket;
-    int32_t *result_ids;          /* (max_rows) */
-    const float **result_rows;    /* (max_rows) */
-    float *result_logits;         /* (max_rows, vocabulary), touched as used */
+    int32_t *result_ids;       /* (max_rows) */
+    const float **result_rows; /* (max_rows) */
+    float *result_logits;      /* (max_rows, vocabulary), touched as used */
     uint64_t result_bytes;
 } af_gpu_backend;
 

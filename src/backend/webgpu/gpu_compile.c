@@ -96,7 +96,9 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
     case AF_OP_EMBED:
         if (op->u.embed.positions) bytes = vector_room((uint64_t)op->u.embed.position_count * op->u.embed.table.cols);
         break;
-    case AF_OP_NORM: bytes = vector_room(2ull * op->u.norm.norm.width); break;
+    case AF_OP_NORM:
+        bytes = vector_room(2ull * op->u.norm.norm.width);
+        break;
     case AF_OP_LINEAR:
         bytes = vector_room(2ull * op->u.linear.pre.width) + vector_room(2ull * op->u.linear.post.width);
         for (uint32_t k = 0; k < op->u.linear.part_count; k++)
@@ -108,8 +110,12 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
         bytes = vector_room(4 * heads * k_dim);
         break;
     }
-    case AF_OP_ATTEND: bytes = vector_room(op->u.attend.heads); break;
-    case AF_OP_HEAD: bytes = vector_room(2ull * op->u.head.norm.width) + vector_room(op->u.head.w.rows) + vector_room(0); break;
+    case AF_OP_ATTEND:
+        bytes = vector_room(op->u.attend.heads);
+        break;
+    case AF_OP_HEAD:
+        bytes = vector_room(2ull * op->u.head.norm.width) + vector_room(op->u.head.w.rows) + vector_room(0);
+        break;
     }
     return 2 * bytes;
 }
@@ -166,10 +172,8 @@ uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_produ
         } while (i + n < l->part_count && l->combine == AF_COMBINE_NONE && !l->parts[i].bias && !l->parts[i + n].bias &&
                  l->parts[i + n].w.format == l->parts[i].w.format &&
                  c->b->values[l->parts[i + n].out].buffer == c->b->values[l->parts[i].out].buffer);
-        out[count] = (af_gpu_product){.m = af_gpu_upload(c, stack, n),
-                                      .bias = joined_bias(c, &l->parts[i], n),
-                                      .first_part = i,
-                                      .part_count = n};
+        out[count] = (af_gpu_product){
+            .m = af_gpu_upload(c, stack, n), .bias = joined_bias(c, &l->parts[i], n), .first_part = i, .part_count = n};
         if (c->status != AF_OK) return 0;
     }
     return count;
@@ -249,16 +253,9 @@ void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uin
     s->per_row = gather;
     s->count_at = 1;
     assert(in.first == 0 && in.stride == width && (!quantize || (out.first == 0 && out.stride == width)));
-    const uint32_t params[] = {width,
-                               0,
-                               gather,
-                               norm->bias != NULL,
-                               quantize,
-                               af_gpu_bits(norm->eps),
-                               af_gpu_packet(width),
-                               b->rows_at,
-                               out.stride,
-                               out.first};
+    const uint32_t params[] = {
+        width,      0,          gather,   norm->bias != NULL, quantize, af_gpu_bits(norm->eps), af_gpu_packet(width),
+        b->rows_at, out.stride, out.first};
     af_gpu_set_params(s, params, 10);
     af_gpu_bind_step(c, s,
                      (af_gpu_binding[]){af_gpu_whole(in.buffer), small_norm(c, norm), af_gpu_whole(b->batch_info),
@@ -303,8 +300,8 @@ static void tail_step(af_gpu_compiler *c, const char *name, const tail *t, af_gp
                                out.stride,
                                out.first};
     af_gpu_set_params(s, params, 11);
-    af_gpu_bind_step(c, s,
-                     (af_gpu_binding[]){af_gpu_whole(c->b->raw), bias, small_norm(c, post), af_gpu_whole(out.buffer)}, 4);
+    af_gpu_bind_step(
+        c, s, (af_gpu_binding[]){af_gpu_whole(c->b->raw), bias, small_norm(c, post), af_gpu_whole(out.buffer)}, 4);
 }
 
 /* Products that are values themselves are written there; others go by way of `raw` and a tail. */
@@ -329,7 +326,8 @@ static void compile_linear(af_gpu_compiler *c, const af_op *op) {
     uint32_t first = 0;
     for (uint32_t i = 0; i < count; first += products[i++].m->rows) {
         const af_gpu_value raw = {.buffer = b->raw, .first = first, .stride = stride};
-        product_steps(c, op->name, products[i].m, has_tail ? raw : b->values[l->parts[products[i].first_part].out], false);
+        product_steps(c, op->name, products[i].m, has_tail ? raw : b->values[l->parts[products[i].first_part].out],
+                      false);
     }
     first = 0;
     for (uint32_t i = 0; has_tail && i < (joined ? 1 : l->part_count); first += l->parts[i++].w.rows) {
@@ -358,8 +356,8 @@ void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary) {
         s->x = pass == 0 ? AF_GPU_ARGMAX_PARTS : 1;
         s->choice_at = 1;
         af_gpu_set_params(s, (uint32_t[]){vocabulary, 0}, 2);
-        af_gpu_bind_step(c, s,
-                         (af_gpu_binding[]){af_gpu_whole(b->logits), af_gpu_whole(b->bests), af_gpu_whole(b->choices)}, 3);
+        af_gpu_bind_step(
+            c, s, (af_gpu_binding[]){af_gpu_whole(b->logits), af_gpu_whole(b->bests), af_gpu_whole(b->choices)}, 3);
     }
 }
 
@@ -370,13 +368,19 @@ static void compile_head(af_gpu_compiler *c, const af_op *op) {
     const af_gpu_matrix *m = af_gpu_upload(c, &w, 1);
     if (c->status != AF_OK) return;
     const bool has_tail = h->bias || h->scale != 1.0f || h->softcap != 0.0f;
-    const af_gpu_value raw = {.buffer = b->raw, .stride = h->w.rows}, logits = {.buffer = b->logits, .stride = h->w.rows};
+    const af_gpu_value raw = {.buffer = b->raw, .stride = h->w.rows},
+                       logits = {.buffer = b->logits, .stride = h->w.rows};
     af_gpu_norm_step(c, op->name, b->values[h->in], h->w.cols, &h->norm, af_gpu_is_quantized(m),
                      af_gpu_normed(b, h->w.cols), true);
     product_steps(c, op->name, m, has_tail ? raw : logits, true);
     if (has_tail) {
-        const tail t = {.width = h->w.rows, .stride = h->w.rows, .bias = {h->bias}, .parts = 1, .per_row = true,
-                        .scale = h->scale, .cap = h->softcap};
+        const tail t = {.width = h->w.rows,
+                        .stride = h->w.rows,
+                        .bias = {h->bias},
+                        .parts = 1,
+                        .per_row = true,
+                        .scale = h->scale,
+                        .cap = h->softcap};
         tail_step(c, op->name, &t, logits);
     }
     af_gpu_argmax_steps(c, h->w.rows);
@@ -406,8 +410,8 @@ static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matr
                                           {"OFFSET", (double)m->layout->offset}};
         s->pipelines[0] = af_gpu_pipeline_of(c, "embed", format, 3);
         s->x = (m->cols / 32 + 63) / 64;
-        const uint32_t params[] = {place[0], place[1], place[2], seg->row_begin, seg->rows, m->cols / 32, 0,
-                                   af_gpu_bits(e->scale), placed};
+        const uint32_t params[] = {
+            place[0], place[1], place[2], seg->row_begin, seg->rows, m->cols / 32, 0, af_gpu_bits(e->scale), placed};
         af_gpu_set_params(s, params, 9);
         af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, chunk, info, choices, positions, out}, 6);
         return;
@@ -417,7 +421,7 @@ static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matr
     s->x = (m->cols + 63) / 64;
     const uint32_t words = m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
     const uint32_t params[] = {(uint32_t)(seg->offset / 4), words, seg->row_begin, seg->rows, m->cols, 0,
-                               af_gpu_bits(e->scale), placed};
+                               af_gpu_bits(e->scale),       placed};
     af_gpu_set_params(s, params, 8);
     af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, info, choices, positions, out}, 5);
 }
@@ -429,8 +433,8 @@ static void embed_steps(af_gpu_compiler *c, const embedding *e, const af_matrix 
 
 static void compile_embed(af_gpu_compiler *c, const af_op *op) {
     const af_op_embed *o = &op->u.embed;
-    embedding e = {.name = op->name, .scale = o->scale, .batch_info = c->b->batch_info,
-                   .out = c->b->values[o->out].buffer};
+    embedding e = {
+        .name = op->name, .scale = o->scale, .batch_info = c->b->batch_info, .out = c->b->values[o->out].buffer};
     const uint32_t length = o->position_count * o->table.cols;
     if (o->positions) e.positions = af_gpu_small(c, &o->positions, &length, 1);
     embed_steps(c, &e, &o->table);
@@ -502,10 +506,8 @@ static void compile_rope_store(af_gpu_compiler *c, const af_op *op) {
                                af_gpu_bits(r->q_growth),
                                r->q_span};
     af_gpu_set_params(s, params, 15);
-    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
-                                       small_head_norms(c, r, cache),
-                                       af_gpu_whole(b->values[r->q].buffer),
-                                       af_gpu_whole(b->k_caches[r->cache]),
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info), small_head_norms(c, r, cache),
+                                       af_gpu_whole(b->values[r->q].buffer), af_gpu_whole(b->k_caches[r->cache]),
                                        af_gpu_whole(b->v_caches[r->cache])};
     af_gpu_bind_step(c, s, bindings, 5);
 }
@@ -523,15 +525,15 @@ static void compile_attend(af_gpu_compiler *c, const af_op *op) {
     const af_cache *cache = &b->plan->caches[a->cache];
     if (cache->k_dim > 256 || cache->v_dim > 256 || cache->v_dim % 2) {
         c->status = af_fail(c->error, AF_EUNSUPPORTED,
-                            "gpu: %s: heads of %u and %u elements, allowed are up to 256, of values an even number", op->name,
-                            cache->k_dim, cache->v_dim);
+                            "gpu: %s: heads of %u and %u elements, allowed are up to 256, of values an even number",
+                            op->name, cache->k_dim, cache->v_dim);
         return;
     }
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_TILES);
-    const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32}, {"HEADS", a->heads},
-                                         {"KV_HEADS", cache->kv_heads},         {"K_DIM", af_gpu_key_row(cache)},
-                                         {"Q_DIM", cache->k_dim},
-                                         {"V_DIM", cache->v_dim},               {"PARTS", query_parts(cache->v_dim)}};
+    const af_gpu_constant constants[] = {
+        {"KV_F32", b->options.kv == AF_KV_F32}, {"HEADS", a->heads},     {"KV_HEADS", cache->kv_heads},
+        {"K_DIM", af_gpu_key_row(cache)},       {"Q_DIM", cache->k_dim}, {"V_DIM", cache->v_dim},
+        {"PARTS", query_parts(cache->v_dim)}};
     s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, 7);
     s->x = a->heads;
     const uint32_t params[] = {cache->group * b->table_pages,

@@ -2,8 +2,8 @@
  *
  * Which of an operation's forms is taken is decided here once, at load, from its own fields and its neighbours': an
  * operation whose matrices are quantized and whose rows are whole sixteens takes decode_linear.wgsl; an operation that
- * feeds such a one leaves it the packet it reads. Everything else keeps the general form, so the two lists give the same
- * values for every plan.
+ * feeds such a one leaves it the packet it reads. Everything else keeps the general form, so the two lists give the
+ * same values for every plan.
  */
 #include "backend/webgpu/gpu_compiler.h"
 
@@ -42,8 +42,8 @@ static bool folds_linear(const decoder *d, const af_op *op) {
     return true;
 }
 
-/* The operation at i reads `value` through a packet that its predecessor can leave: with its norm still to be applied, or
- * bare. */
+/* The operation at i reads `value` through a packet that its predecessor can leave: with its norm still to be applied,
+ * or bare. */
 static const af_op_linear *reader_of(const decoder *d, size_t i, af_value value, bool normed) {
     const af_op *op = op_at(d, i);
     if (!op || !folds_linear(d, op) || op->u.linear.in != value) return NULL;
@@ -70,9 +70,12 @@ typedef struct fold {
 
 static void fold_pipelines(af_gpu_compiler *c, af_gpu_step *s, const fold *f) {
     const af_gpu_layout *layout = f->m->layout;
-    af_gpu_constant constants[] = {{"HIGH_BITS", layout->high_bits}, {"PAIRING", layout->pairing},
-                                   {"OFFSET", (double)layout->offset}, {"GLU", f->other != NULL},
-                                   {"ACT", f->act},                  {"TOKENS", 0}};
+    af_gpu_constant constants[] = {{"HIGH_BITS", layout->high_bits},
+                                   {"PAIRING", layout->pairing},
+                                   {"OFFSET", (double)layout->offset},
+                                   {"GLU", f->other != NULL},
+                                   {"ACT", f->act},
+                                   {"TOKENS", 0}};
     for (uint32_t i = 0; i < AF_GPU_PORTIONS; i++) {
         constants[5].value = 1u << i;
         s->pipelines[i] = af_gpu_pipeline_of(c, "decode_linear", constants, 6);
@@ -113,14 +116,11 @@ static void fold_segment(af_gpu_compiler *c, const fold *f, size_t i) {
                                f->flags | (biased ? BIAS : 0)};
     af_gpu_set_params(s, params, 16);
     fold_pipelines(c, s, f);
-    const af_gpu_binding bindings[] = {af_gpu_whole(seg->chunk),
-                                       af_gpu_whole(seg->chunk),
-                                       af_gpu_whole(other->chunk),
-                                       af_gpu_whole(other->chunk),
-                                       af_gpu_whole(f->in),
-                                       af_gpu_small(c, vectors, lengths, 3),
-                                       af_gpu_whole(f->y.buffer),
-                                       af_gpu_whole(f->next ? f->next : b->unused[f->index % 2])};
+    const af_gpu_binding bindings[] = {
+        af_gpu_whole(seg->chunk),   af_gpu_whole(seg->chunk),
+        af_gpu_whole(other->chunk), af_gpu_whole(other->chunk),
+        af_gpu_whole(f->in),        af_gpu_small(c, vectors, lengths, 3),
+        af_gpu_whole(f->y.buffer),  af_gpu_whole(f->next ? f->next : b->unused[f->index % 2])};
     af_gpu_bind_step(c, s, bindings, 8);
 }
 
@@ -174,9 +174,16 @@ static bool fold_linear(decoder *d, size_t i) {
     d->ready = NULL;
     for (uint32_t k = 0; k < (glu ? 1 : count); k++) {
         const af_part *part = &l->parts[products[k].first_part];
-        fold f = {.name = op->name, .m = products[k].m, .other = glu ? products[1].m : NULL, .in = in,
-                  .y = b->values[part->out], .bias = {products[k].bias, glu ? l->parts[1].bias : NULL}, .flags = flags,
-                  .act = l->act, .eps = l->pre.eps, .index = k};
+        fold f = {.name = op->name,
+                  .m = products[k].m,
+                  .other = glu ? products[1].m : NULL,
+                  .in = in,
+                  .y = b->values[part->out],
+                  .bias = {products[k].bias, glu ? l->parts[1].bias : NULL},
+                  .flags = flags,
+                  .act = l->act,
+                  .eps = l->pre.eps,
+                  .index = k};
         if (count == 1 || glu) leave_packets(d, i, &f, in, glu ? b->hidden_packets : b->packets, !glu);
         if (f.next && glu) f.flags |= NO_Y;
         for (size_t s = 0; s < f.m->segment_count; s++) fold_segment(d->c, &f, s);
@@ -250,12 +257,9 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
     af_gpu_set_params(s, params, 13);
     const float *const vectors[] = {r->q_norm.weight, r->k_norm.weight};
     const uint32_t lengths[] = {cache->k_dim, cache->k_dim};
-    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
-                                       af_gpu_small(c, vectors, lengths, 2),
-                                       af_gpu_whole(b->values[r->q].buffer),
-                                       af_gpu_whole(b->k_caches[r->cache]),
-                                       af_gpu_whole(b->v_caches[r->cache]),
-                                       af_gpu_whole(b->parts)};
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),          af_gpu_small(c, vectors, lengths, 2),
+                                       af_gpu_whole(b->values[r->q].buffer), af_gpu_whole(b->k_caches[r->cache]),
+                                       af_gpu_whole(b->v_caches[r->cache]),  af_gpu_whole(b->parts)};
     af_gpu_bind_step(c, s, bindings, 6);
 }
 
@@ -266,7 +270,8 @@ static void reduce_step(decoder *d, size_t i) {
     const af_op_attend *a = &op->u.attend;
     const af_cache *cache = &b->plan->caches[a->cache];
     const uint32_t cols = a->heads * cache->v_dim;
-    const bool leave = may_leave(d) && cache->v_dim % 16 == 0 && cache->v_dim <= 512 && reader_of(d, i + 1, a->out, false);
+    const bool leave =
+        may_leave(d) && cache->v_dim % 16 == 0 && cache->v_dim <= 512 && reader_of(d, i + 1, a->out, false);
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
     const af_gpu_constant constants = {"STRETCHES", AF_GPU_STRETCHES};
     s->pipelines[0] = af_gpu_pipeline_of(c, "decode_reduce", &constants, 1);
@@ -295,8 +300,8 @@ static bool fold_head(decoder *d, size_t i) {
     const af_gpu_matrix *m = af_gpu_upload(d->c, &w, 1);
     if (d->c->status != AF_OK) return true;
     af_gpu_norm_step(d->c, op->name, b->values[h->in], h->w.cols, &h->norm, true, af_gpu_normed(b, h->w.cols), true);
-    const fold f = {.name = op->name, .m = m, .in = b->packets, .y = {.buffer = b->logits, .stride = h->w.rows},
-                    .per_row = true};
+    const fold f = {
+        .name = op->name, .m = m, .in = b->packets, .y = {.buffer = b->logits, .stride = h->w.rows}, .per_row = true};
     for (size_t s = 0; s < m->segment_count; s++) fold_segment(d->c, &f, s);
     af_gpu_argmax_steps(d->c, h->w.rows);
     return true;

@@ -28,7 +28,8 @@ static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUS
     af_gpu *gpu = user;
     if (reason == WGPUDeviceLostReason_Destroyed) return;
     gpu->lost = true;
-    af_fail(&gpu->pending, AF_EIO, "gpu: the device was lost: %.*s", view_length(message), message.data ? message.data : "");
+    af_fail(&gpu->pending, AF_EIO, "gpu: the device was lost: %.*s", view_length(message),
+            message.data ? message.data : "");
 }
 
 static void on_log(WGPULogLevel level, WGPUStringView message, void *user) {
@@ -110,10 +111,9 @@ static int request_device(af_gpu *gpu, af_error *error) {
     descriptor.requiredFeatureCount = count;
     descriptor.requiredFeatures = features;
     descriptor.requiredLimits = &limits;
-    descriptor.deviceLostCallbackInfo = (WGPUDeviceLostCallbackInfo){
-        .mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = gpu};
-    descriptor.uncapturedErrorCallbackInfo =
-        (WGPUUncapturedErrorCallbackInfo){.callback = on_error, .userdata1 = gpu};
+    descriptor.deviceLostCallbackInfo =
+        (WGPUDeviceLostCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = gpu};
+    descriptor.uncapturedErrorCallbackInfo = (WGPUUncapturedErrorCallbackInfo){.callback = on_error, .userdata1 = gpu};
     gpu->api->wgpuAdapterRequestDevice(gpu->adapter, &descriptor,
                                        (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,
                                                                        .callback = keep_device,

@@ -1,16 +1,16 @@
 /* gpu_kernel.h - compute kernels: WGSL text to pipelines, pipelines and buffers to dispatches.
  *
- * A kernel is a row of the table in gpu_kernel.c: its shader files, its entry point, how many buffers it binds and which
- * of them it writes. Shaders are written once; a preamble for the library and the device stands before each (gpu_shader.c).
- * Sizes that a compiler should know are override constants, so a kernel may have several pipelines; they are made on
- * first use of a combination, or ahead of time by af_gpu_kernel_prepare, and kept.
+ * A kernel is a row of the table in gpu_kernel.c: its shader files, its entry point, how many buffers it binds and
+ * which of them it writes. Shaders are written once; a preamble for the library and the device stands before each
+ * (gpu_shader.c). Sizes that a compiler should know are override constants, so a kernel may have several pipelines;
+ * they are made on first use of a combination, or ahead of time by af_gpu_kernel_prepare, and kept.
  */
 #ifndef AF_GPU_KERNEL_H
 #define AF_GPU_KERNEL_H
 
 #include "backend/webgpu/gpu.h"
 
-#define AF_GPU_BINDINGS 8
+#define AF_GPU_BINDINGS  8
 #define AF_GPU_CONSTANTS 8
 
 typedef struct af_gpu_constant {

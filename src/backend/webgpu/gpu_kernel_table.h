@@ -1,4 +1,5 @@
-/* gpu_kernel_table.h - the rows of the kernel table: name, files, entry point, bindings and which of them are written. */
+/* gpu_kernel_table.h - the rows of the kernel table: name, files, entry point, bindings and which of them are written.
+ */
 #ifndef AF_GPU_KERNEL_TABLE_H
 #define AF_GPU_KERNEL_TABLE_H
 

@@ -37,8 +37,8 @@ static int load(af_gpu_api *api, af_error *error) {
     for (size_t i = 0; i < sizeof beside_executable / sizeof *beside_executable; i++)
         if (af_os_beside_executable(beside_executable[i], path, sizeof path)) return load_file(api, path, error);
     api->origin = "wgpu-native (embedded)";
-    return af_os_library_open_memory("wgpu-native", af_gpu_embedded,
-                                     (size_t)(af_gpu_embedded_end - af_gpu_embedded), &api->library, error);
+    return af_os_library_open_memory("wgpu-native", af_gpu_embedded, (size_t)(af_gpu_embedded_end - af_gpu_embedded),
+                                     &api->library, error);
 }
 
 int af_gpu_api_load(const af_gpu_api **out, af_error *error) {

@@ -1,8 +1,8 @@
 /* gpu_pack.h - weights from a file's blocks to the layout that the shaders read (drawn in shaders/block.wgsl).
  *
- * Every quantized format becomes the same thing: 32 integers a block in one to three bit planes, and one or two f16 pairs.
- * A layout row says which planes; the shaders know only the row's numbers, so a further format is one unpack function.
- * Plain numbers (F32, F16, BF16) stay as they are, rows padded to four bytes.
+ * Every quantized format becomes the same thing: 32 integers a block in one to three bit planes, and one or two f16
+ * pairs. A layout row says which planes; the shaders know only the row's numbers, so a further format is one unpack
+ * function. Plain numbers (F32, F16, BF16) stay as they are, rows padded to four bytes.
  */
 #ifndef AF_GPU_PACK_H
 #define AF_GPU_PACK_H
@@ -22,7 +22,7 @@ typedef struct af_gpu_layout {
     af_gpu_kind kind;
     uint32_t high_bits; /* beyond four: 0, 1, 2, or 4 for signed bytes */
     af_gpu_pairing pairing;
-    float offset;       /* with AF_GPU_PAIR_HALVES: added is -offset * scale */
+    float offset; /* with AF_GPU_PAIR_HALVES: added is -offset * scale */
     /* Block `index` (32 columns) of a row. */
     void (*unpack)(const void *row, uint32_t index, af_gpu_block *out);
 } af_gpu_layout;
@@ -30,7 +30,8 @@ typedef struct af_gpu_layout {
 /* NULL if there is no shader for it (it is then widened to F16). */
 const af_gpu_layout *af_gpu_layout_of(af_type type);
 
-/* Where the streams of `rows` rows of `cols` lie, one after another, each at a multiple of 16 bytes; and their lengths. */
+/* Where the streams of `rows` rows of `cols` lie, one after another, each at a multiple of 16 bytes; and their lengths.
+ */
 typedef struct af_gpu_streams {
     uint64_t low, high, scale;                   /* offsets in bytes */
     uint64_t low_bytes, high_bytes, scale_bytes; /* without what aligns the next */

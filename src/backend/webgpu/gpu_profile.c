@@ -29,7 +29,8 @@ struct af_gpu_profile {
 
 int af_gpu_profile_open(af_gpu *gpu, size_t steps, af_gpu_profile **out, af_error *error) {
     *out = NULL;
-    if (!af_env_flag("AIRFRAME_GPU_PROFILE") || !gpu->info.timestamps || !gpu->api->wgpuQueueGetTimestampPeriod) return AF_OK;
+    if (!af_env_flag("AIRFRAME_GPU_PROFILE") || !gpu->info.timestamps || !gpu->api->wgpuQueueGetTimestampPeriod)
+        return AF_OK;
     af_gpu_profile *p = calloc(1, sizeof *p);
     uint64_t *times = calloc(steps * 2, sizeof *times);
     if (!p || !times) {
@@ -97,7 +98,8 @@ void af_gpu_profile_encode(af_gpu_profile *p, const af_gpu_backend *b, WGPUComma
 
 static kind *find_kind(af_gpu_profile *p, const af_gpu_step *s, bool decode) {
     for (size_t i = 0; i < p->kind_count; i++)
-        if (p->kinds[i].kernel == s->kernel && p->kinds[i].x == s->x && p->kinds[i].decode == decode) return &p->kinds[i];
+        if (p->kinds[i].kernel == s->kernel && p->kinds[i].x == s->x && p->kinds[i].decode == decode)
+            return &p->kinds[i];
     if (p->kind_count == KINDS) return &p->kinds[KINDS - 1];
     p->kinds[p->kind_count] = (kind){.kernel = s->kernel, .x = s->x, .decode = decode};
     return &p->kinds[p->kind_count++];

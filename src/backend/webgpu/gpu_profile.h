@@ -1,8 +1,8 @@
 /* gpu_profile.h - where a batch's time goes: microseconds of each kernel, by timestamps around every dispatch.
  *
- * AIRFRAME_GPU_PROFILE=1 turns it on; a table is printed when the backend closes. Each dispatch then stands in a pass of
- * its own, so the gaps between dispatches are not those of a normal run: compare kernels with each other, not sums with
- * the tokens a second.
+ * AIRFRAME_GPU_PROFILE=1 turns it on; a table is printed when the backend closes. Each dispatch then stands in a pass
+ * of its own, so the gaps between dispatches are not those of a normal run: compare kernels with each other, not sums
+ * with the tokens a second.
  */
 #ifndef AF_GPU_PROFILE_H
 #define AF_GPU_PROFILE_H

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#define CHOSEN UINT32_MAX /* shaders/batch.wgsl */
-#define STRETCH_BLOCK 64  /* positions that decode_attend.wgsl takes at a time */
+#define CHOSEN        UINT32_MAX /* shaders/batch.wgsl */
+#define STRETCH_BLOCK 64         /* positions that decode_attend.wgsl takes at a time */
 
 /* ---- The batch for the shaders ---- */
 
@@ -135,8 +135,8 @@ static uint32_t portion_for(uint32_t count, bool up) {
 }
 
 /* Portions of 8, 4, 2 and 1 tokens until all are done. */
-static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t *params,
-                            uint32_t count, uint32_t rows_a_group) {
+static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
+                            uint32_t *params, uint32_t count, uint32_t rows_a_group) {
     const grid g = wide((s->x + rows_a_group - 1) / rows_a_group);
     for (uint32_t done = 0; done < count;) {
         const uint32_t i = portion_for(count - done, false);
@@ -146,8 +146,8 @@ static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass
     }
 }
 
-#define TILE 64
-#define TILED_FROM 24   /* tokens from which the tiled kernel is the faster one */
+#define TILE           64
+#define TILED_FROM     24 /* tokens from which the tiled kernel is the faster one */
 #define DECODE_OUTPUTS 16 /* rows a workgroup of decode_linear.wgsl makes */
 
 static void set_shape(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t count, uint32_t *params) {
@@ -168,11 +168,21 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
     const uint32_t teams = 128 / (b->gpu->use_subgroups ? b->gpu->subgroup_size : 32);
     const af_gpu_pipeline *p = s->pipelines[0];
     switch (s->grid) {
-    case AF_GPU_GRID_ROWS: dispatch(b, pass, s, p, params, (grid){count, 1, 1}); return;
-    case AF_GPU_GRID_HEADS: dispatch(b, pass, s, p, params, (grid){s->x, count, 1}); return;
-    case AF_GPU_GRID_TILES: dispatch(b, pass, s, p, params, (grid){s->x, shape->tiles, 1}); return;
-    case AF_GPU_GRID_STRETCH: dispatch(b, pass, s, p, params, (grid){shape->stretches, s->x, count}); return;
-    case AF_GPU_GRID_FLOAT: encode_portions(b, pass, s, params, count, teams); return;
+    case AF_GPU_GRID_ROWS:
+        dispatch(b, pass, s, p, params, (grid){count, 1, 1});
+        return;
+    case AF_GPU_GRID_HEADS:
+        dispatch(b, pass, s, p, params, (grid){s->x, count, 1});
+        return;
+    case AF_GPU_GRID_TILES:
+        dispatch(b, pass, s, p, params, (grid){s->x, shape->tiles, 1});
+        return;
+    case AF_GPU_GRID_STRETCH:
+        dispatch(b, pass, s, p, params, (grid){shape->stretches, s->x, count});
+        return;
+    case AF_GPU_GRID_FLOAT:
+        encode_portions(b, pass, s, params, count, teams);
+        return;
     case AF_GPU_GRID_DECODE:
         p = s->pipelines[portion_for(count, true)];
         dispatch(b, pass, s, p, params, wide((s->x + DECODE_OUTPUTS - 1) / DECODE_OUTPUTS));
@@ -290,7 +300,8 @@ int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_erro
     *result = (af_result){.row_count = ticket->row_count, .ids = b->result_ids, .logits = b->result_rows};
     if (ticket->row_count == 0) return AF_OK;
     const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4, first_row = choices_bytes(b->options.max_rows);
-    const uint64_t bytes = ticket->any_logits ? first_row + ticket->row_count * row_bytes : choices_bytes(ticket->row_count);
+    const uint64_t bytes =
+        ticket->any_logits ? first_row + ticket->row_count * row_bytes : choices_bytes(ticket->row_count);
     const void *mapped;
     const int status = map_readback(b, ticket, bytes, &mapped, error);
     if (status != AF_OK) return status;

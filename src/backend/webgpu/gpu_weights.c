@@ -4,18 +4,16 @@
  */
 #include "backend/webgpu/gpu_backend.h"
 
-
-
 #include "base/os.h"
 #include "base/pool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES (1024ull << 20)  /* a chunk's size where the limit allows */
-#define RUN_BYTES (2u << 20) /* of packed rows a thread holds */
+#define CHUNK_BYTES  (1024ull << 20) /* a chunk's size where the limit allows */
+#define RUN_BYTES    (2u << 20)      /* of packed rows a thread holds */
 #define MOST_THREADS 32u
-#define FLUSH_BYTES (64u << 20)
+#define FLUSH_BYTES  (64u << 20)
 
 typedef struct chunk {
     WGPUBuffer buffer;
@@ -91,12 +89,13 @@ uint64_t af_gpu_weights_bytes(const af_gpu_weights *w) {
 }
 
 static uint64_t chunk_limit(const af_gpu_weights *w) {
-    uint64_t limit = w->gpu->binding_limit < w->gpu->info.buffer_bytes ? w->gpu->binding_limit : w->gpu->info.buffer_bytes;
+    uint64_t limit =
+        w->gpu->binding_limit < w->gpu->info.buffer_bytes ? w->gpu->binding_limit : w->gpu->info.buffer_bytes;
     return limit < CHUNK_BYTES ? limit : CHUNK_BYTES;
 }
 
-/* A chunk with room for all `wanted` bytes, so that a matrix is cut only if it is larger than a chunk can be; for such a
- * one, `least` bytes will do. */
+/* A chunk with room for all `wanted` bytes, so that a matrix is cut only if it is larger than a chunk can be; for such
+ * a one, `least` bytes will do. */
 static chunk *chunk_for(af_gpu_weights *w, uint64_t least, uint64_t wanted, const char *name, af_error *error) {
     const uint64_t need = wanted <= chunk_limit(w) ? wanted : least;
     for (chunk *c = w->chunks; c; c = c->next)
@@ -206,8 +205,8 @@ static int upload(af_gpu_weights *w, const af_matrix *const *parts, const af_gpu
     for (uint32_t first = 0; first < s->rows;) {
         const uint32_t count = next_runs(w, parts, m, s, &first, runs);
         if (count == UINT32_MAX)
-            return af_fail(error, AF_EUNSUPPORTED, "tensor %s: a row of %u columns is longer than %u MB", parts[0]->name,
-                           m->cols, RUN_BYTES >> 20);
+            return af_fail(error, AF_EUNSUPPORTED, "tensor %s: a row of %u columns is longer than %u MB",
+                           parts[0]->name, m->cols, RUN_BYTES >> 20);
         af_pool_run(w->pool, pack_run, runs, count);
         for (uint32_t i = 0; i < count; i++) {
             write_portion(w, m, s, runs[i].first, runs[i].rows, runs[i].packed);
@@ -228,8 +227,9 @@ static int place(af_gpu_weights *w, const af_matrix *const *parts, af_gpu_matrix
         uint32_t rows = rows_that_fit(m->layout, m->rows - row, m->cols, c->size - c->used);
         if (row + rows < m->rows) rows = rows / 16 * 16;
         if (rows == 0)
-            return af_fail(error, AF_EUNSUPPORTED, "tensor %s: a row of %u columns does not fit a binding of %llu bytes",
-                           name, m->cols, (unsigned long long)w->gpu->binding_limit);
+            return af_fail(error, AF_EUNSUPPORTED,
+                           "tensor %s: a row of %u columns does not fit a binding of %llu bytes", name, m->cols,
+                           (unsigned long long)w->gpu->binding_limit);
         af_gpu_segment *grown = realloc(m->segments, (m->segment_count + 1) * sizeof *grown);
         if (!grown) return af_fail_memory(error, sizeof *grown, name);
         m->segments = grown;
