@@ -4,6 +4,7 @@
  */
 #include "kernel_check.h"
 
+#include "backend/cpu/linear.h"
 #include "base/os.h"
 
 #include <setjmp.h>
@@ -111,13 +112,38 @@ __attribute__((target("avx512f,avx512vnni"))) static void multiply_registers(voi
     __asm__ volatile("" : : "v"(sums[0]));
 }
 
-static void multiply_all(void *user) {
+/* Tiles half as deep as they could be, as a block of 32 columns leaves them. */
+__attribute__((target("amx-tile,amx-int8"))) static void multiply_tiles(void *user, uint32_t task, uint32_t worker) {
+    (void)user, (void)task, (void)worker;
+    static const struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } SHAPES = {1, 0, {0}, {64, 64, 64, 64, 32, 64}, {16, 16, 16, 16, 16, 8}};
+    _tile_loadconfig(&SHAPES);
+    for (int run = 0; run < MACS_RUNS / 64; run++) {
+        _tile_dpbssd(0, 4, 5);
+        _tile_dpbssd(1, 4, 5);
+        _tile_dpbssd(2, 4, 5);
+        _tile_dpbssd(3, 4, 5);
+    }
+    _tile_release();
+}
+
+static void vectors_on_all(void *user) {
     af_pool_run(kernel_pool(), multiply_registers, user, af_pool_threads(kernel_pool()));
 }
 
+static void tiles_on_all(void *user) {
+    af_pool_run(kernel_pool(), multiply_tiles, user, af_pool_threads(kernel_pool()));
+}
+
 static double int8_bound(void) {
-    if (!__builtin_cpu_supports("avx512vnni")) return 0;
-    return 12.0 * 64 * MACS_RUNS * af_pool_threads(kernel_pool()) / kernel_time(multiply_all, NULL);
+    if (af_cpu_isa() == AF_ISA_AMX)
+        return 4.0 * 16 * 16 * 32 * (MACS_RUNS / 64) * af_pool_threads(kernel_pool()) / kernel_time(tiles_on_all, NULL);
+    if (af_cpu_isa() == AF_ISA_AVX512)
+        return 12.0 * 64 * MACS_RUNS * af_pool_threads(kernel_pool()) / kernel_time(vectors_on_all, NULL);
+    return 0;
 }
 #else
 static double int8_bound(void) {

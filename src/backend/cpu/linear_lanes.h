@@ -204,15 +204,15 @@ INLINE void cut_half(const float *x, vf inverse, int8_t *first, int8_t *second, 
 KERNEL void quantize_fine(af_acts *a, uint32_t token) {
     const float *x = a->x + token * a->stride;
     for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
-        size_t first = af_acts_at(a, 2 * token, b), second = af_acts_at(a, 2 * token + 1, b);
-        int8_t *q = a->q + first * AF_BLOCK, *q2 = a->q + second * AF_BLOCK;
+        size_t at = af_acts_at(a, 2 * token, b);
+        int8_t *q = a->q + at * AF_BLOCK, *q2 = q + AF_BLOCK;
         float most = float_of_bits(largest(magnitudes(x))), d = most / (127 * AF_FINE);
         vf inverse = floats_of(inverse_of(127 * AF_FINE, most));
-        vi sums[2][2];
-        cut_half(x, inverse, q, q2, sums[0]);
-        cut_half(x + 16, inverse, q + 16, q2 + 16, sums[1]);
-        af_acts_finish_block(a, first, d * AF_FINE, total(sums[0][0]), total(sums[1][0]));
-        af_acts_finish_block(a, second, d, total(sums[0][1]), total(sums[1][1]));
+        vi first[2], second[2];
+        cut_half(x, inverse, q, q2, first);
+        cut_half(x + 16, inverse, q + 16, q2 + 16, second);
+        af_acts_finish_block(a, at, d * AF_FINE, total(first[0]), total(second[0]));
+        af_acts_finish_block(a, at + 1, d, total(first[1]), total(second[1]));
     }
 }
 
@@ -251,15 +251,37 @@ KERNEL void quantize_tokens(af_acts *a, uint32_t token) {
     }
 }
 
+/* Half as many fine tokens, each two strands. */
+KERNEL void quantize_fine_tokens(af_acts *a, uint32_t token) {
+    static const float STEPS[AF_LANES] = {AF_FINE, 1, AF_FINE, 1, AF_FINE, 1, AF_FINE, 1,
+                                          AF_FINE, 1, AF_FINE, 1, AF_FINE, 1, AF_FINE, 1};
+    const float *x = a->x + token * a->stride;
+    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+        size_t at = af_acts_at(a, 2 * token, b);
+        vi first[LANES], second[LANES];
+        float inverses[LANES];
+        for (uint32_t i = 0; i < LANES; i += 2) first[i] = first[i + 1] = magnitudes(x + i / 2 * a->stride);
+        vf most = (vf)across(max_unsigned, first);
+        store(inverses, divide_or_zero(127 * AF_FINE, most, AF_ACTS_SMALLEST));
+        for (uint32_t i = 0; i < LANES; i += 2) {
+            const float *row = x + i / 2 * a->stride;
+            int8_t *q = a->q + (at + i) * AF_BLOCK, *q2 = q + AF_BLOCK;
+            cut_half(row, floats_of(inverses[i]), q, q2, first + i);
+            cut_half(row + 16, floats_of(inverses[i]), q + 16, q2 + 16, second + i);
+        }
+        vf d = mul(divide(most, floats_of(127 * AF_FINE)), load_floats((const unsigned char *)STEPS));
+        finish_blocks(a, at, d, across(add_ints, first), across(add_ints, second));
+    }
+}
+
 static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
+    const uint32_t together = a->lanes < LANES ? 0 : a->fine ? LANES / 2 : LANES; /* tokens that LANES strands are */
     for (uint32_t t = token_begin; t < token_end;) {
-        if (a->fine) {
-            quantize_fine(a, t++);
-        } else if (a->lanes >= LANES && t % LANES == 0 && token_end - t >= LANES) {
-            quantize_tokens(a, t);
-            t += LANES;
+        if (together && t % together == 0 && token_end - t >= together) {
+            (a->fine ? quantize_fine_tokens : quantize_tokens)(a, t);
+            t += together;
         } else {
-            quantize_token(a, t++);
+            (a->fine ? quantize_fine : quantize_token)(a, t++);
         }
     }
 }
