@@ -33,4 +33,5 @@ endforeach()
 # Every small model on every variation of a GPU in software.
 if(TEST gpu_verify_test)
     set_property(TEST gpu_verify_test APPEND PROPERTY LABELS slow)
+    set_tests_properties(gpu_verify_test PROPERTIES TIMEOUT 2400) # a quarter of an hour on two quiet cores
 endif()
