@@ -73,7 +73,6 @@ slow() {
     around=()
     build fuzz fuzzers
     run_tests fuzz -R '_fuzz$'
-    run_tests asan -L slow
     run_tests check # once more: what is slow, and what the machine's mood may change
 }
 
