@@ -117,6 +117,7 @@ INLINE void group(af_layout l, const af_panel_job *job, uint32_t first, uint32_t
     vf sums[AF_LANES];
     UNROLL
     for (uint32_t i = 0; i < AF_LANES; i++) sums[i] = floats_of(0);
+    expect_strands(job, first, count);
     for (uint32_t b = 0; b < blocks + AHEAD; b++) {
         if (b < blocks)
             multiply_block(l, a->q + (at + b * AF_LANES) * AF_BLOCK, p + b * bytes, products[b % (AHEAD + 1)]);

@@ -82,6 +82,12 @@ INLINE void store_rows(const af_panel_job *job, uint32_t token, uint32_t pass, v
     }
 }
 
+/* Asks for the lines that strands will be stored to, in time for store_strands: each is a miss, since a token's row of
+ * outputs is longer than a page. A SmolLM2 prompt gains a twentieth. */
+INLINE void expect_strands(const af_panel_job *job, uint32_t t, uint32_t tokens) {
+    for (uint32_t i = t; i < t + tokens; i++) __builtin_prefetch(job->out + (i >> job->acts->fine) * job->stride, 1);
+}
+
 /* Each strand's row, or the sum of each two where tokens are fine. */
 INLINE void store_strands(uint32_t T, const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass,
                           const vf *sums) {

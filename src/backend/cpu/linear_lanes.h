@@ -60,6 +60,7 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
     vf sums[AF_LANES];
     UNROLL
     for (uint32_t i = 0; i < T; i++) sums[i] = floats_of(0);
+    if (T > 2 && pass == 0) expect_strands(job, t, tokens);
     for (uint32_t b = 0; b < blocks; b += step) {
         const unsigned char *head = p;
         uint32_t here = blocks - b < step ? blocks - b : step;
