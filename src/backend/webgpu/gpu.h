@@ -40,6 +40,7 @@ typedef struct af_gpu {
     bool use_subgroups;     /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
     uint32_t subgroup_size; /* seen by a probe shader at open; 0: unknown */
     bool lost;
+    int read_mapped;   /* of af_gpu_read's buffer (af_gpu_map) */
     af_error pending;  /* first error not yet told */
     const char *doing; /* what is being done, for messages */
 } af_gpu;
@@ -67,6 +68,10 @@ typedef enum af_gpu_usage {
 WGPUBuffer af_gpu_buffer(af_gpu *gpu, uint64_t bytes, af_gpu_usage usage, const char *what, af_error *error);
 void af_gpu_buffer_free(af_gpu *gpu, WGPUBuffer buffer);
 void af_gpu_write(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, const void *bytes, size_t n);
+/* Maps the first `bytes` of a readback buffer once `submission` is through. NULL, with nothing mapped, on failure. The
+ * device's callback writes *mapped, perhaps late, so it must live as long as the device. The caller unmaps. */
+const void *af_gpu_map(af_gpu *gpu, WGPUBuffer buffer, uint64_t bytes, uint64_t submission, int *mapped,
+                       af_error *error);
 /* Copies n bytes of a storage buffer out, waiting for all that was submitted. For tests and `verify`. */
 int af_gpu_read(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, void *bytes, size_t n, af_error *error);
 

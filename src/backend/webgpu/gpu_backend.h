@@ -47,7 +47,7 @@ typedef struct af_gpu_matrix {
 
 typedef struct af_gpu_weights af_gpu_weights;
 int af_gpu_weights_open(af_gpu *gpu, bool exact, uint32_t threads, af_gpu_weights **out, af_error *error);
-/* Frees what only uploading needs. */
+/* Frees what only uploading needs; a later af_gpu_weights_add makes it again. */
 void af_gpu_weights_done(af_gpu_weights *weights);
 void af_gpu_weights_close(af_gpu_weights *weights);
 /* Uploads matrices of one format and width, stacked as one, unless they are there. */
@@ -113,7 +113,7 @@ typedef struct af_gpu_ticket {
     uint32_t row_count;
     af_choose *choose;   /* (max_rows) */
     WGPUBuffer readback; /* choices, then logits rows */
-    int mapped;          /* 0: not yet, 1: mapped, -1: failed; the device's callback writes it, perhaps late */
+    int mapped;          /* af_gpu_map */
     bool any_logits;
 } af_gpu_ticket;
 

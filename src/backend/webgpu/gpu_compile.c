@@ -169,9 +169,9 @@ uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_produ
         do {
             stack[n] = &l->parts[i + n].w;
             n++;
-        } while (i + n < l->part_count && l->combine == AF_COMBINE_NONE && !l->parts[i].bias && !l->parts[i + n].bias &&
-                 l->parts[i + n].w.format == l->parts[i].w.format &&
-                 c->b->values[l->parts[i + n].out].buffer == c->b->values[l->parts[i].out].buffer);
+        } while (i + n < l->part_count && l->parts[i + n].w.format == l->parts[i].w.format &&
+                 (l->combine == AF_COMBINE_GLU ||
+                  c->b->values[l->parts[i + n].out].buffer == c->b->values[l->parts[i].out].buffer));
         out[count] = (af_gpu_product){
             .m = af_gpu_upload(c, stack, n), .bias = joined_bias(c, &l->parts[i], n), .first_part = i, .part_count = n};
         if (c->status != AF_OK) return 0;
@@ -576,6 +576,7 @@ int af_gpu_compile(af_gpu_backend *b, af_error *error) {
     }
     c.steps = &b->decode;
     af_gpu_compile_decode_list(&c);
+    af_gpu_weights_done(b->weights);
     if (c.status == AF_OK) c.status = af_gpu_check(b->gpu, error);
     const size_t most = b->general.count > b->decode.count ? b->general.count : b->decode.count;
     return c.status == AF_OK ? af_gpu_profile_open(b->gpu, most, &b->profile, error) : c.status;

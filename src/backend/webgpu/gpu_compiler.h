@@ -30,8 +30,8 @@ void af_gpu_place(const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t plac
 /* How wide a row's team of lanes is. */
 double af_gpu_lanes(const af_gpu_backend *b);
 
-/* The matrices of a linear operation as products: q, k and v of one format and
- * without biases are a single stack. */
+/* The matrices of a linear operation as products: those of one format whose rows go side by side (q, k and v; a gate
+ * and its other matrix) are a single stack. */
 typedef struct af_gpu_product {
     const af_gpu_matrix *m;
     const float *bias; /* (m->rows), of the parts one after another; NULL: none has one */

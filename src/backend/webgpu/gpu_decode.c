@@ -56,10 +56,11 @@ static const af_op_linear *reader_of(const decoder *d, size_t i, af_value value,
 
 typedef struct fold {
     const char *name;
-    const af_gpu_matrix *m, *other; /* other: of a GLU */
-    WGPUBuffer in, next;            /* next NULL: none is written */
+    const af_gpu_matrix *m;
+    bool glu;            /* m is the gate and, below it, the other matrix */
+    WGPUBuffer in, next; /* next NULL: none is written */
     af_gpu_value y;
-    const float *bias[2];
+    const float *bias; /* (m->rows), or NULL */
     const af_norm *next_norm;
     uint32_t next_cols, flags;
     af_act act;
@@ -73,7 +74,7 @@ static void fold_pipelines(af_gpu_compiler *c, af_gpu_step *s, const fold *f) {
     af_gpu_constant constants[] = {{"HIGH_BITS", layout->high_bits},
                                    {"PAIRING", layout->pairing},
                                    {"OFFSET", (double)layout->offset},
-                                   {"GLU", f->other != NULL},
+                                   {"GLU", f->glu},
                                    {"ACT", f->act},
                                    {"TOKENS", 0}};
     for (uint32_t i = 0; i < AF_GPU_PORTIONS; i++) {
@@ -82,29 +83,22 @@ static void fold_pipelines(af_gpu_compiler *c, af_gpu_step *s, const fold *f) {
     }
 }
 
-static void fold_segment(af_gpu_compiler *c, const fold *f, size_t i) {
-    af_gpu_backend *b = c->b;
-    const af_gpu_segment *seg = &f->m->segments[i], *other = f->other ? &f->other->segments[i] : seg;
-    uint32_t place[3], place2[3];
+static void fold_segment(af_gpu_compiler *c, const fold *f, const af_gpu_segment *seg) {
+    const af_gpu_backend *b = c->b;
+    const uint32_t outputs = f->glu ? seg->rows / 2 : seg->rows;
+    uint32_t place[3];
     af_gpu_place(f->m, seg, place);
-    af_gpu_place(f->other ? f->other : f->m, other, place2);
-    const bool biased = f->bias[0] || f->bias[1];
-    const uint32_t next_width = f->next_norm ? f->next_cols : 0;
-    const float *const vectors[] = {f->bias[0] ? f->bias[0] + seg->row_begin : NULL,
-                                    f->bias[1] ? f->bias[1] + seg->row_begin : NULL,
+    const float *const vectors[] = {f->bias ? f->bias + seg->row_begin : NULL,
                                     f->next_norm ? f->next_norm->weight : NULL};
-    const uint32_t lengths[] = {biased ? seg->rows : 0, biased && f->other ? seg->rows : 0, next_width};
+    const uint32_t lengths[] = {f->bias ? seg->rows : 0, f->next_norm ? f->next_cols : 0};
     af_gpu_step *s = af_gpu_add_step(c, f->name, AF_GPU_GRID_DECODE);
-    s->x = seg->rows;
-    s->count_at = 10;
+    s->x = outputs;
+    s->count_at = 7;
     s->per_row = f->per_row;
     const uint32_t params[] = {place[0],
                                place[1],
                                place[2],
-                               place2[0],
-                               place2[1],
-                               place2[2],
-                               seg->rows,
+                               outputs,
                                f->m->cols / 32,
                                f->y.first + seg->row_begin,
                                f->y.stride,
@@ -113,22 +107,18 @@ static void fold_segment(af_gpu_compiler *c, const fold *f, size_t i) {
                                af_gpu_packet(f->m->cols),
                                af_gpu_packet(f->next_cols),
                                f->next_cols / 32,
-                               f->flags | (biased ? BIAS : 0)};
-    af_gpu_set_params(s, params, 16);
+                               f->flags | (f->bias ? BIAS : 0)};
+    af_gpu_set_params(s, params, 13);
     fold_pipelines(c, s, f);
     const af_gpu_binding bindings[] = {
-        af_gpu_whole(seg->chunk),   af_gpu_whole(seg->chunk),
-        af_gpu_whole(other->chunk), af_gpu_whole(other->chunk),
-        af_gpu_whole(f->in),        af_gpu_small(c, vectors, lengths, 3),
-        af_gpu_whole(f->y.buffer),  af_gpu_whole(f->next ? f->next : b->unused[f->index % 2])};
-    af_gpu_bind_step(c, s, bindings, 8);
+        af_gpu_whole(seg->chunk),  af_gpu_whole(seg->chunk),
+        af_gpu_whole(f->in),       af_gpu_small(c, vectors, lengths, 2),
+        af_gpu_whole(f->y.buffer), af_gpu_whole(f->next ? f->next : b->unused[f->index % 2])};
+    af_gpu_bind_step(c, s, bindings, 6);
 }
 
-static bool same_segments(const af_gpu_matrix *a, const af_gpu_matrix *b) {
-    if (a->segment_count != b->segment_count) return false;
-    for (size_t i = 0; i < a->segment_count; i++)
-        if (a->segments[i].rows != b->segments[i].rows) return false;
-    return true;
+static void fold_segments(af_gpu_compiler *c, const fold *f) {
+    for (size_t i = 0; i < f->m->segment_count; i++) fold_segment(c, f, &f->m->segments[i]);
 }
 
 /* The packets that `in` is read from: left by the operation before, or made here. */
@@ -153,9 +143,10 @@ static bool may_leave(const decoder *d) {
 static void leave_packets(decoder *d, size_t i, fold *f, WGPUBuffer in, WGPUBuffer where, bool normed) {
     const af_op_linear *l = &op_at(d, i)->u.linear;
     const af_op_linear *reader = reader_of(d, i + 1, l->parts[0].out, normed);
-    if (!may_leave(d) || !reader || in == where || f->m->segment_count != 1 || f->m->rows % 32) return;
+    const uint32_t outputs = l->parts[0].w.rows;
+    if (!may_leave(d) || !reader || in == where || f->m->segment_count != 1 || outputs % 32) return;
     f->next = where;
-    f->next_cols = f->m->rows;
+    f->next_cols = outputs;
     f->flags |= NEXT | (normed ? NEXT_NORM : 0);
     f->next_norm = normed ? &reader->pre : NULL;
 }
@@ -168,25 +159,24 @@ static bool fold_linear(decoder *d, size_t i) {
     af_gpu_product products[AF_PLAN_PARTS];
     const uint32_t count = af_gpu_products(d->c, l, products);
     const bool glu = l->combine == AF_COMBINE_GLU;
-    if (count == 0 || (glu && (count != 2 || !same_segments(products[0].m, products[1].m)))) return false;
+    if (count == 0 || (glu && (count != 1 || products[0].m->segment_count != 1))) return false;
     uint32_t flags = l->residual != AF_NO_VALUE ? RESIDUAL : 0;
     const WGPUBuffer in = packets_in(d, op, &flags);
     d->ready = NULL;
-    for (uint32_t k = 0; k < (glu ? 1 : count); k++) {
-        const af_part *part = &l->parts[products[k].first_part];
+    for (uint32_t k = 0; k < count; k++) {
         fold f = {.name = op->name,
                   .m = products[k].m,
-                  .other = glu ? products[1].m : NULL,
+                  .glu = glu,
                   .in = in,
-                  .y = b->values[part->out],
-                  .bias = {products[k].bias, glu ? l->parts[1].bias : NULL},
+                  .y = b->values[l->parts[products[k].first_part].out],
+                  .bias = products[k].bias,
                   .flags = flags,
                   .act = l->act,
                   .eps = l->pre.eps,
                   .index = k};
-        if (count == 1 || glu) leave_packets(d, i, &f, in, glu ? b->hidden_packets : b->packets, !glu);
+        if (count == 1) leave_packets(d, i, &f, in, glu ? b->hidden_packets : b->packets, !glu);
         if (f.next && glu) f.flags |= NO_Y;
-        for (size_t s = 0; s < f.m->segment_count; s++) fold_segment(d->c, &f, s);
+        fold_segments(d->c, &f);
         if (f.next) {
             d->ready = f.next;
             d->ready_factor = !glu;
@@ -302,7 +292,7 @@ static bool fold_head(decoder *d, size_t i) {
     af_gpu_norm_step(d->c, op->name, b->values[h->in], h->w.cols, &h->norm, true, af_gpu_normed(b, h->w.cols), true);
     const fold f = {
         .name = op->name, .m = m, .in = b->packets, .y = {.buffer = b->logits, .stride = h->w.rows}, .per_row = true};
-    for (size_t s = 0; s < m->segment_count; s++) fold_segment(d->c, &f, s);
+    fold_segments(d->c, &f);
     af_gpu_argmax_steps(d->c, h->w.rows);
     return true;
 }

@@ -226,25 +226,38 @@ static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *s
     *(int *)slot = status == WGPUMapAsyncStatus_Success ? 1 : -1;
 }
 
+const void *af_gpu_map(af_gpu *gpu, WGPUBuffer buffer, uint64_t bytes, uint64_t submission, int *mapped,
+                       af_error *error) {
+    const af_gpu_api *api = gpu->api;
+    *mapped = 0;
+    api->wgpuBufferMapAsync(buffer, WGPUMapMode_Read, 0, bytes,
+                            (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,
+                                                        .callback = on_mapped,
+                                                        .userdata1 = mapped});
+    while (!*mapped && !gpu->lost) af_gpu_wait(gpu, submission);
+    const void *p = *mapped == 1 ? api->wgpuBufferGetConstMappedRange(buffer, 0, bytes) : NULL;
+    if (af_gpu_check(gpu, error) == AF_OK) {
+        if (p) return p;
+        af_fail(error, AF_EIO, "gpu: %llu bytes cannot be read back", (unsigned long long)bytes);
+    }
+    if (*mapped == 1) api->wgpuBufferUnmap(buffer);
+    return NULL;
+}
+
 int af_gpu_read(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, void *bytes, size_t n, af_error *error) {
+    const uint64_t size = (n + 3) & ~(uint64_t)3;
     WGPUBuffer host = af_gpu_buffer(gpu, n, AF_GPU_READBACK, "a copy for the host", error);
     if (!host) return AF_ENOMEM;
     WGPUCommandEncoder encoder = gpu->api->wgpuDeviceCreateCommandEncoder(gpu->device, NULL);
-    gpu->api->wgpuCommandEncoderCopyBufferToBuffer(encoder, buffer, offset, host, 0, (n + 3) & ~(size_t)3);
+    gpu->api->wgpuCommandEncoderCopyBufferToBuffer(encoder, buffer, offset, host, 0, size);
     WGPUCommandBuffer commands = gpu->api->wgpuCommandEncoderFinish(encoder, NULL);
-    gpu->api->wgpuQueueSubmit(gpu->queue, 1, &commands);
-    int mapped = 0;
-    gpu->api->wgpuBufferMapAsync(host, WGPUMapMode_Read, 0, (n + 3) & ~(size_t)3,
-                                 (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,
-                                                             .callback = on_mapped,
-                                                             .userdata1 = &mapped});
-    while (!mapped && !gpu->lost) af_gpu_poll(gpu, true);
-    const void *from = mapped == 1 ? gpu->api->wgpuBufferGetConstMappedRange(host, 0, (n + 3) & ~(size_t)3) : NULL;
-    if (from) memcpy(bytes, from, n);
+    const uint64_t submission = af_gpu_submit_commands(gpu, commands);
     gpu->api->wgpuCommandBufferRelease(commands);
     gpu->api->wgpuCommandEncoderRelease(encoder);
+    af_error why = {0};
+    const void *from = af_gpu_map(gpu, host, size, submission, &gpu->read_mapped, &why);
+    if (from) memcpy(bytes, from, n);
     af_gpu_buffer_free(gpu, host);
-    const int status = af_gpu_check(gpu, error);
-    if (status != AF_OK || from) return status;
-    return af_fail(error, AF_EIO, "gpu: cannot read %zu bytes back", n);
+    if (!from && error) *error = why;
+    return from ? AF_OK : why.code;
 }

@@ -7,7 +7,7 @@
 
 typedef struct af_gpu_kernel_row {
     const char *name;
-    const char *files[4]; /* ends with NULL */
+    const char *files[6]; /* ends with NULL */
     const char *entry;
     uint32_t binding_count;
     uint32_t written; /* bit i: binding i is read and written */

@@ -271,27 +271,6 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af
 
 /* ---- Collecting ---- */
 
-static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *slot, void *unused) {
-    (void)message, (void)unused;
-    *(int *)slot = status == WGPUMapAsyncStatus_Success ? 1 : -1;
-}
-
-/* An error of the batch itself leaves nothing mapped. */
-static int map_readback(af_gpu_backend *b, af_gpu_ticket *ticket, uint64_t bytes, const void **out, af_error *error) {
-    const af_gpu_api *api = b->gpu->api;
-    ticket->mapped = 0;
-    api->wgpuBufferMapAsync(ticket->readback, WGPUMapMode_Read, 0, bytes,
-                            (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,
-                                                        .callback = on_mapped,
-                                                        .userdata1 = &ticket->mapped});
-    while (!ticket->mapped && !b->gpu->lost) af_gpu_wait(b->gpu, ticket->submission);
-    *out = ticket->mapped == 1 ? api->wgpuBufferGetConstMappedRange(ticket->readback, 0, bytes) : NULL;
-    int status = af_gpu_check(b->gpu, error);
-    if (status == AF_OK && !*out) status = af_fail(error, AF_EIO, "gpu: the results of a batch cannot be read back");
-    if (status != AF_OK && ticket->mapped == 1) api->wgpuBufferUnmap(ticket->readback);
-    return status;
-}
-
 int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_error *error) {
     af_gpu_backend *b = (af_gpu_backend *)backend;
     af_gpu_ticket *ticket = &b->tickets[id % AF_GPU_IN_FLIGHT];
@@ -302,9 +281,12 @@ int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_erro
     const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4, first_row = choices_bytes(b->options.max_rows);
     const uint64_t bytes =
         ticket->any_logits ? first_row + ticket->row_count * row_bytes : choices_bytes(ticket->row_count);
-    const void *mapped;
-    const int status = map_readback(b, ticket, bytes, &mapped, error);
-    if (status != AF_OK) return status;
+    af_error why = {0};
+    const void *mapped = af_gpu_map(b->gpu, ticket->readback, bytes, ticket->submission, &ticket->mapped, &why);
+    if (!mapped) {
+        if (error) *error = why;
+        return why.code;
+    }
     const uint32_t *choices = mapped;
     for (uint32_t r = 0; r < ticket->row_count; r++) {
         const bool greedy = ticket->choose[r] == AF_CHOOSE_GREEDY;

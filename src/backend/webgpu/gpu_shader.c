@@ -10,11 +10,11 @@
 #include <assert.h>
 #include <string.h>
 
-static const af_gpu_shader_file *find_file(const char *name) {
+static void append_file(af_buf *out, const char *name) {
     const af_gpu_shader_file *f = af_gpu_shader_files;
     while (f->name && strcmp(f->name, name) != 0) f++;
     assert(f->name && "shader file is embedded");
-    return f;
+    af_buf_append(out, f->text, f->length);
 }
 
 bool af_gpu_shader_text(const af_gpu *gpu, const char *const *files, af_buf *out) {
@@ -23,11 +23,8 @@ bool af_gpu_shader_text(const af_gpu *gpu, const char *const *files, af_buf *out
         if (gpu->use_subgroups) af_buf_text(out, "enable subgroups;\n");
         af_buf_text(out, "requires immediate_address_space;\n");
     }
-    const af_gpu_shader_file *reduce = find_file(gpu->use_subgroups ? "reduce_subgroup.wgsl" : "reduce_workgroup.wgsl");
-    af_buf_append(out, reduce->text, reduce->length);
-    for (; *files; files++) {
-        const af_gpu_shader_file *f = find_file(*files);
-        af_buf_append(out, f->text, f->length);
-    }
+    append_file(out, gpu->use_subgroups ? "reduce_subgroup.wgsl" : "reduce_workgroup.wgsl");
+    append_file(out, "math.wgsl");
+    for (; *files; files++) append_file(out, *files);
     return !out->failed;
 }

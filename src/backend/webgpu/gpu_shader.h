@@ -12,8 +12,8 @@ typedef struct af_gpu_shader_file {
 /* Ends with a row of zeros; made at build from src/backend/webgpu/shaders/. */
 extern const af_gpu_shader_file af_gpu_shader_files[];
 
-/* The preamble for this library and device (enable directives, subgroup or workgroup reductions), then the named files
- * in order. Asserts that each exists. */
+/* The preamble for this library and device (enable directives, subgroup or workgroup reductions) and math.wgsl, then
+ * the named files in order. Asserts that each exists. */
 struct af_gpu;
 bool af_gpu_shader_text(const struct af_gpu *gpu, const char *const *files, af_buf *out);
 

@@ -48,15 +48,16 @@ int af_gpu_weights_open(af_gpu *gpu, bool exact, uint32_t threads, af_gpu_weight
     w->gpu = gpu;
     w->exact = exact;
     w->threads = smaller(threads ? threads : af_os_cores(), MOST_THREADS);
-    w->staging = malloc((size_t)w->threads * RUN_BYTES);
-    int status = w->staging ? AF_OK : af_fail_memory(error, (size_t)w->threads * RUN_BYTES, "GPU weights");
-    if (status == AF_OK) status = af_pool_open(w->threads, &w->pool, error);
-    if (status != AF_OK) {
-        af_gpu_weights_close(w);
-        return status;
-    }
     *out = w;
     return AF_OK;
+}
+
+/* Threads and their staging memory are there only while matrices come in. */
+static int need_workers(af_gpu_weights *w, af_error *error) {
+    if (w->pool) return AF_OK;
+    if (!w->staging) w->staging = malloc((size_t)w->threads * RUN_BYTES);
+    if (!w->staging) return af_fail_memory(error, (size_t)w->threads * RUN_BYTES, "GPU weights");
+    return af_pool_open(w->threads, &w->pool, error);
 }
 
 void af_gpu_weights_done(af_gpu_weights *w) {
@@ -253,6 +254,8 @@ int af_gpu_weights_add(af_gpu_weights *w, const af_matrix *const *parts, size_t 
         *out = &s->matrix;
         return AF_OK;
     }
+    const int status = need_workers(w, error);
+    if (status != AF_OK) return status;
     stored *s = calloc(1, sizeof *s);
     if (!s) return af_fail_memory(error, sizeof *s, parts[0]->name);
     const af_gpu_layout *native = af_gpu_layout_of(parts[0]->format->type);

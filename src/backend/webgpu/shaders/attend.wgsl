@@ -48,11 +48,6 @@ fn load_queries(first: u32, count: u32, head: u32, local: u32) {
     }
 }
 
-fn capped(s: f32) -> f32 {
-    if (p.cap > 0.0) { return p.cap * tanh(clamp(s / p.cap, -15.0, 15.0)); }
-    return s;
-}
-
 fn score(row: u32) -> array<f32, 8> {
     var s: array<f32, 8>;
     if (KV_F32 == 1u) {
@@ -143,7 +138,7 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
             v_rows[local] = cache_row(page, KV_HEADS, kv_head, key % PAGE, select(V_DIM / 2u, V_DIM, KV_F32 == 1u));
         }
         for (var i = 0u; i < QUERIES; i++) {
-            weights[i * THREADS + local] = select(NEVER, capped(s[i]), i < count && key <= last && seen(key, t.position + i));
+            weights[i * THREADS + local] = select(NEVER, soft_cap(s[i], p.cap), i < count && key <= last && seen(key, t.position + i));
         }
         workgroupBarrier();
         fold(local);

@@ -41,7 +41,7 @@ var<workgroup> eighths: array<f32, 128>;       // (head of the share, 8): maxima
 var<workgroup> tops: array<f32, 16>;
 var<workgroup> sums: array<f32, 16>;
 var<workgroup> fades: array<f32, 16>;
-var<workgroup> joined: array<f32, 4096>;       // (group, head of the share, V_DIM); before that, scratch
+var<workgroup> joined: array<f32, 4096>;       // (group, head of the share, V_DIM)
 var<workgroup> new_row: array<f32, 256>;
 var<workgroup> k_rows: array<u32, 64>;
 var<workgroup> v_rows: array<u32, 64>;
@@ -52,15 +52,7 @@ fn head_factor(base: u32, local: u32) -> f32 {
         let x = q[base + i];
         squares += x * x;
     }
-    joined[local] = squares;
-    workgroupBarrier();
-    for (var step = THREADS / 2u; step > 0u; step /= 2u) {
-        if (local < step) { joined[local] += joined[local + step]; }
-        workgroupBarrier();
-    }
-    let total = joined[0];
-    workgroupBarrier();
-    return inverseSqrt(total / f32(K_DIM) + p.eps);
+    return inverseSqrt(workgroup_sum(squares, local) / f32(K_DIM) + p.eps);
 }
 
 // Element i of the head at `base` of q, normed and rotated.
@@ -160,11 +152,6 @@ fn score(row: u32, quarter: u32, out: ptr<function, vec4<f32>>) {
     *out = s;
 }
 
-fn capped(s: f32) -> f32 {
-    if (p.cap > 0.0) { return p.cap * tanh(clamp(s / p.cap, -15.0, 15.0)); }
-    return s;
-}
-
 fn load_rows(t: Token, kv_head: u32, start: u32, count: u32, local: u32) {
     if (local >= BLOCK) { return; }
     let j = start + min(local, count - 1u);
@@ -181,7 +168,7 @@ fn score_block(count: u32, local: u32) {
     score(k_rows[j], quarter, &s);
     for (var h = 0u; h < (share + 3u) / 4u; h++) {
         if (quarter + 4u * h < share) {
-            scores[(quarter + 4u * h) * BLOCK + j] = select(NEVER, capped(s[h]), j < count);
+            scores[(quarter + 4u * h) * BLOCK + j] = select(NEVER, soft_cap(s[h], p.cap), j < count);
         }
     }
     workgroupBarrier();

@@ -1,7 +1,6 @@
 // norm.wgsl - a row normed (or as it is), and the same row as int8 blocks for the quantized matrices that read it.
 //
-// One workgroup a row. KIND: 0 none, 1 RMS, 2 layer norm (plan.h, af_norm). int8 goes to a packet (block.wgsl): for every
-// 16 columns d = max|v| / 127 and the words of four bytes in order.
+// One workgroup a row. KIND: 0 none, 1 RMS, 2 layer norm (plan.h, af_norm).
 struct Params {
     width: u32,
     rows: u32,
@@ -9,7 +8,7 @@ struct Params {
     has_bias: u32,
     quantize: u32,  // 1: also write int8
     eps: f32,
-    packet: u32,    // stride of acts
+    packet: u32,    // stride of next, in vec4
     rows_at: u32,   // where the batch's wanted rows stand in batch_info
     out_stride: u32, out_first: u32, // of a row in out; the width and 0 where int8 is written
 }
@@ -18,45 +17,16 @@ var<immediate> p: Params;
 @group(0) @binding(1) var<storage, read> weight: array<f32>; // weight, then bias
 @group(0) @binding(2) var<storage, read> batch_info: array<u32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
-@group(0) @binding(4) var<storage, read_write> acts: array<u32>; // packets, stride in vec4
+@group(0) @binding(4) var<storage, read_write> next: array<u32>; // packets
 override KIND: u32 = 0u;
 
 const THREADS = 256u;
-var<workgroup> partial: array<f32, 256>;
-
-fn workgroup_sum(v: f32, local: u32) -> f32 {
-    partial[local] = v;
-    workgroupBarrier();
-    for (var step = THREADS / 2u; step > 0u; step /= 2u) {
-        if (local < step) { partial[local] += partial[local + step]; }
-        workgroupBarrier();
-    }
-    let total = partial[0];
-    workgroupBarrier();
-    return total;
-}
 
 fn normed(v: f32, i: u32, mean: f32, factor: f32) -> f32 {
     if (KIND == 0u) { return v; }
     var y = (v - mean) * factor * weight[i];
     if (p.has_bias == 1u) { y += weight[p.width + i]; }
     return y;
-}
-
-// Column i of the row, v, to its packet with the fifteen others of its half block. Called by all threads.
-fn quantize(row: u32, i: u32, v: f32, local: u32) {
-    let top = team_max(abs(v), 16u, local);
-    let q = i32(round(v * steps_of(top)));
-    let word = quad_or((u32(q) & 0xffu) << (8u * (local % 4u)), local);
-    let sum = team_sum(f32(q), 16u, local);
-    let base = 4u * row * p.packet;
-    if (i >= p.width) { return; }
-    if (local % 4u == 0u) { acts[base + i / 4u] = word; }
-    if (local % 16u == 0u) {
-        let scales = base + p.width / 4u + i / 32u * 4u + i % 32u / 16u;
-        acts[scales] = bitcast<u32>(top / 127.0);
-        acts[scales + 2u] = bitcast<u32>(top / 127.0 * sum);
-    }
 }
 
 @compute @workgroup_size(256)
@@ -88,6 +58,6 @@ fn norm(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             v = normed(x[from_ + i], i, mean, factor);
             out[to + i] = v;
         }
-        if (p.quantize == 1u) { quantize(row, i, v, local); }
+        if (p.quantize == 1u) { write_packet(4u * row * p.packet, p.width / 32u, i, v, i < p.width, local); }
     }
 }

@@ -1,9 +1,9 @@
-// reduce_subgroup.wgsl - sums and maxima over the LANES lanes that share a row, by subgroup operations.
+// reduce_subgroup.wgsl - sums and maxima over threads that share a row, by subgroup operations: `lanes` are the LANES of a
+// whole subgroup, a `team` is part of one.
 // The host has seen that a subgroup is LANES wide; reduce_workgroup.wgsl serves where it is not, or where there are none.
 override LANES: u32 = 32u;
 
 fn lanes_sum(v: f32, local: u32) -> f32 { return subgroupAdd(v); }
-fn lanes_max(v: f32, local: u32) -> f32 { return subgroupMax(v); }
 
 // The sum over the `width` lanes (16 or 32, a part of a subgroup) that hold a thread's team.
 fn team_sum(v: f32, width: u32, local: u32) -> f32 {
@@ -29,6 +29,3 @@ fn quad_or(v: u32, local: u32) -> u32 {
     let pair = v | subgroupShuffleXor(v, 1u);
     return pair | subgroupShuffleXor(pair, 2u);
 }
-
-// int8 steps a unit for columns whose largest magnitude is `top`; none where that is so small that it counts as zero.
-fn steps_of(top: f32) -> f32 { return select(0.0, 127.0 / max(top, 1e-30), top >= 1e-30); }

@@ -1,31 +1,10 @@
-// reduce_workgroup.wgsl - sums and maxima over groups of LANES neighbouring threads, through workgroup memory.
+// reduce_workgroup.wgsl - sums and maxima over neighbouring threads (LANES of them, or a `team`), through workgroup memory.
 // Every thread of the workgroup must call them. `local` is the thread's index in its workgroup (at most 256 threads).
 override LANES: u32 = 32u;
 var<workgroup> lanes_cells: array<f32, 256>;
+var<workgroup> lanes_bits: array<u32, 256>;
 
-fn lanes_sum(v: f32, local: u32) -> f32 {
-    lanes_cells[local] = v;
-    workgroupBarrier();
-    for (var step = LANES / 2u; step > 0u; step /= 2u) {
-        if (local % LANES < step) { lanes_cells[local] += lanes_cells[local + step]; }
-        workgroupBarrier();
-    }
-    let total = lanes_cells[local - local % LANES];
-    workgroupBarrier();
-    return total;
-}
-
-fn lanes_max(v: f32, local: u32) -> f32 {
-    lanes_cells[local] = v;
-    workgroupBarrier();
-    for (var step = LANES / 2u; step > 0u; step /= 2u) {
-        if (local % LANES < step) { lanes_cells[local] = max(lanes_cells[local], lanes_cells[local + step]); }
-        workgroupBarrier();
-    }
-    let top = lanes_cells[local - local % LANES];
-    workgroupBarrier();
-    return top;
-}
+fn lanes_sum(v: f32, local: u32) -> f32 { return team_sum(v, LANES, local); }
 
 // The sum over the `width` neighbouring threads of a team.
 fn team_sum(v: f32, width: u32, local: u32) -> f32 {
@@ -52,8 +31,6 @@ fn team_max(v: f32, width: u32, local: u32) -> f32 {
     return top;
 }
 
-var<workgroup> lanes_bits: array<u32, 256>;
-
 // The bits of four neighbouring threads together.
 fn quad_or(v: u32, local: u32) -> u32 {
     lanes_bits[local] = v;
@@ -63,6 +40,3 @@ fn quad_or(v: u32, local: u32) -> u32 {
     workgroupBarrier();
     return all;
 }
-
-// int8 steps a unit for columns whose largest magnitude is `top`; none where that is so small that it counts as zero.
-fn steps_of(top: f32) -> f32 { return select(0.0, 127.0 / max(top, 1e-30), top >= 1e-30); }

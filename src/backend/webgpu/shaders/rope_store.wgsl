@@ -28,19 +28,6 @@ override Q_BIAS: u32 = 0u; // 1: has one
 override K_BIAS: u32 = 0u;
 const THREADS = 64u;
 var<workgroup> head_values: array<f32, 1024>;
-var<workgroup> partial: array<f32, 64>;
-
-fn workgroup_sum(v: f32, local: u32) -> f32 {
-    partial[local] = v;
-    workgroupBarrier();
-    for (var step = THREADS / 2u; step > 0u; step /= 2u) {
-        if (local < step) { partial[local] += partial[local + step]; }
-        workgroupBarrier();
-    }
-    let total = partial[0];
-    workgroupBarrier();
-    return total;
-}
 
 struct HeadNorm { kind: u32, eps: f32, weights: u32, biased: bool, bias: u32 }
 

@@ -1,6 +1,6 @@
 // tail.wgsl - what follows a product: bias, activation or gate, norm, scale, residual, soft cap (plan.h, af_op_linear).
 //
-// One workgroup a row. COMBINE: 0 none, 1 act, 2 act(first) * second. ACT: 0 SiLU, 1 GELU (tanh form). POST as norm.wgsl's
+// One workgroup a row. COMBINE: 0 none, 1 act, 2 act(first) * second. POST as norm.wgsl's
 // KIND. y holds the parts' raw rows one after another: (tokens, parts * width).
 struct Params {
     width: u32,
@@ -21,29 +21,9 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read> post: array<f32>; // weight, then bias
 @group(0) @binding(3) var<storage, read_write> out: array<f32>; // residual is what it holds
 override COMBINE: u32 = 0u;
-override ACT: u32 = 0u;
 override POST: u32 = 0u;
 
 const THREADS = 256u;
-var<workgroup> partial: array<f32, 256>;
-
-fn workgroup_sum(v: f32, local: u32) -> f32 {
-    partial[local] = v;
-    workgroupBarrier();
-    for (var step = THREADS / 2u; step > 0u; step /= 2u) {
-        if (local < step) { partial[local] += partial[local + step]; }
-        workgroupBarrier();
-    }
-    let total = partial[0];
-    workgroupBarrier();
-    return total;
-}
-
-fn act(v: f32) -> f32 {
-    if (ACT == 0u) { return v / (1.0 + exp(-v)); }
-    let u = clamp(0.7978845608028654 * (v + 0.044715 * v * v * v), -10.0, 10.0);
-    return 0.5 * v * (1.0 + tanh(u));
-}
 
 fn part(row: u32, which: u32, i: u32) -> f32 {
     let at = which * p.width + i;
@@ -84,7 +64,7 @@ fn tail(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             if (p.has_post_bias == 1u) { v += post[p.width + i]; }
         }
         v *= p.scale;
-        if (p.cap > 0.0) { v = p.cap * tanh(clamp(v / p.cap, -15.0, 15.0)); }
+        v = soft_cap(v, p.cap);
         let at = row * p.out_stride + p.out_first + i;
         if (p.has_residual == 1u) { v += out[at]; }
         out[at] = v;
