@@ -41,12 +41,13 @@ static bool somebody_waits(af_engine *engine) {
     return waits;
 }
 
-/* Whether every job wants the token that one more step would choose. */
-static bool all_want_more(const flight *f) {
+/* Whether every job wants the token that one more step would choose, and nobody waits. */
+static bool may_go_on(const flight *f) {
     const af_step *step = &f->engine->step;
+    if (f->over) return false;
     for (uint32_t i = 0; i < step->job_count; i++)
         if (step->jobs[i]->completion + f->in_flight >= step->jobs[i]->limit) return false;
-    return true;
+    return !somebody_waits(f->engine);
 }
 
 /* The step after those in flight. The first is the batch as it was built. */
@@ -116,11 +117,8 @@ void af_step_ahead(af_engine *engine) {
     af_error error = {0};
     int rc = submit(&f, &error);
     while (rc == 0 && f.in_flight > 0) {
-        while (rc == 0 && !f.over && f.in_flight < most && all_want_more(&f) && !somebody_waits(engine))
-            rc = submit(&f, &error);
+        while (rc == 0 && f.in_flight < most && may_go_on(&f)) rc = submit(&f, &error);
         if (rc == 0) rc = collect(&f, &error);
-        if (f.in_flight == 0 && (f.over || !all_want_more(&f) || somebody_waits(engine))) break;
-        if (f.in_flight == 0 && rc == 0) rc = submit(&f, &error);
     }
     if (rc == 0) return;
     af_error unheard;
