@@ -117,17 +117,9 @@ static int take_entry(gguf_reader *r, af_arena *arena, gguf_entry *entry) {
     return take_scalars(r, type, 1, &entry->value);
 }
 
-static int check_entry_count(const gguf_reader *r, uint64_t count) {
-    uint64_t most = gguf_left(r) / ENTRY_MIN;
-    if (most > ENTRIES_MAX) most = ENTRIES_MAX;
-    if (count <= most) return 0;
-    return gguf_fail(r, AF_EFORMAT, "%llu metadata keys, but there is room for %llu", (unsigned long long)count,
-                     (unsigned long long)most);
-}
-
 int gguf_read_entries(gguf_reader *r, af_arena *arena, gguf_shard *shard) {
     uint64_t count = shard->entry_count;
-    int status = check_entry_count(r, count);
+    int status = gguf_check_count(r, count, ENTRY_MIN, ENTRIES_MAX, "metadata keys");
     if (status) return status;
     shard->entries = af_arena_array(arena, count, sizeof *shard->entries);
     shard->keys = af_map_open(count);

@@ -78,3 +78,11 @@ int gguf_take_name(gguf_reader *r, uint64_t longest) {
     r->name = name;
     return 0;
 }
+
+int gguf_check_count(const gguf_reader *r, uint64_t count, uint64_t least, uint64_t most, const char *what) {
+    const uint64_t room = gguf_left(r) / least;
+    if (most > room) most = room;
+    if (count <= most) return 0;
+    return gguf_fail(r, AF_EFORMAT, "%llu %s, but there is room for %llu", (unsigned long long)count, what,
+                     (unsigned long long)most);
+}

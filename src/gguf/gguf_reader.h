@@ -30,6 +30,9 @@ static inline uint64_t gguf_left(const gguf_reader *r) {
     return r->size - r->at;
 }
 
+/* Refuses a count of things that take `least` bytes each where they cannot be there, or there are more than `most`. */
+int gguf_check_count(const gguf_reader *r, uint64_t count, uint64_t least, uint64_t most, const char *what);
+
 /* Take bytes, a number or a string (length, then bytes; a slice of the file). `what` is for the message that says what
  * the file ends within. */
 int gguf_take(gguf_reader *r, uint64_t n, const char *what, const unsigned char **out);

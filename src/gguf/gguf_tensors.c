@@ -138,18 +138,10 @@ static int read_list(gguf_reader *r, gguf_shard *shard, uint64_t alignment, plac
     return check_places(r, places, count, r->size - start);
 }
 
-static int check_tensor_count(const gguf_reader *r, uint64_t count) {
-    uint64_t most = gguf_left(r) / TENSOR_MIN;
-    if (most > TENSORS_MAX) most = TENSORS_MAX;
-    if (count <= most) return 0;
-    return gguf_fail(r, AF_EFORMAT, "%llu tensors, but there is room for %llu", (unsigned long long)count,
-                     (unsigned long long)most);
-}
-
 int gguf_read_tensors(gguf_reader *r, af_arena *arena, gguf_shard *shard) {
     uint64_t alignment, count = shard->tensor_count;
     int status = read_alignment(r, shard, &alignment);
-    if (!status) status = check_tensor_count(r, count);
+    if (!status) status = gguf_check_count(r, count, TENSOR_MIN, TENSORS_MAX, "tensors");
     if (status) return status;
     shard->tensors = af_arena_array(arena, count, sizeof *shard->tensors);
     place *places = calloc(count ? count : 1, sizeof *places);
