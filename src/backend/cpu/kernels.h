@@ -39,6 +39,17 @@ typedef struct af_kernels {
     af_panel_fn multiply[AF_PANEL_KINDS];
 } af_kernels;
 
+/* A file of kernels that follows the names quantize and multiply_<layout> closes with this. */
+#define AF_KERNEL_ENTRY(name, TYPE, ...) [AF_PANEL_##TYPE] = multiply_##name,
+#define AF_KERNELS_TABLE                                                                                               \
+    {                                                                                                                  \
+        .quantize = quantize, .multiply = {                                                                            \
+            AF_LAYOUTS(AF_KERNEL_ENTRY)[AF_PANEL_F32] = multiply_f32,                                                  \
+            [AF_PANEL_F16] = multiply_f16,                                                                             \
+            [AF_PANEL_BF16] = multiply_bf16,                                                                           \
+        }                                                                                                              \
+    }
+
 extern const af_kernels af_kernels_scalar;
 #if defined(__x86_64__)
 extern const af_kernels af_kernels_avx2, af_kernels_avx512, af_kernels_amx;

@@ -181,18 +181,7 @@ X(f16, F16)
 X(bf16, BF16)
 #undef X
 
-const af_kernels af_kernels_amx = {
-    .quantize = quantize,
-    .multiply =
-        {
-#define X(name, TYPE, ...) [AF_PANEL_##TYPE] = multiply_##name,
-            AF_LAYOUTS(X)
-#undef X
-                [AF_PANEL_F32] = multiply_f32,
-            [AF_PANEL_F16] = multiply_f16,
-            [AF_PANEL_BF16] = multiply_bf16,
-        },
-};
+const af_kernels af_kernels_amx = AF_KERNELS_TABLE;
 
 #else
 typedef int af_no_amx; /* a translation unit is not empty */

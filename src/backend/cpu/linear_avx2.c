@@ -199,7 +199,7 @@ INLINE vi across(combine_fn combine, const vi v[8]) {
 
 #include "backend/cpu/linear_lanes.h"
 
-const af_kernels af_kernels_avx2 = KERNELS;
+const af_kernels af_kernels_avx2 = AF_KERNELS_TABLE;
 
 #else
 typedef int af_no_avx2; /* a translation unit is not empty */

@@ -3,7 +3,7 @@
 #include "backend/cpu/linear_avx512.h"
 #include "backend/cpu/linear_lanes.h"
 
-const af_kernels af_kernels_avx512 = KERNELS;
+const af_kernels af_kernels_avx512 = AF_KERNELS_TABLE;
 
 #else
 typedef int af_no_avx512; /* a translation unit is not empty */

@@ -286,13 +286,3 @@ static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
         }
     }
 }
-
-#define KERNELS                                                                                                        \
-    {                                                                                                                  \
-        .quantize = quantize, .multiply = {                                                                            \
-            AF_LAYOUTS(MULTIPLY_ENTRY)[AF_PANEL_F32] = multiply_f32,                                                   \
-            [AF_PANEL_F16] = multiply_f16,                                                                             \
-            [AF_PANEL_BF16] = multiply_bf16,                                                                           \
-        }                                                                                                              \
-    }
-#define MULTIPLY_ENTRY(name, TYPE, ...) [AF_PANEL_##TYPE] = multiply_##name,

@@ -219,15 +219,4 @@ static void multiply_bf16(const af_panel_job *job) {
     multiply_floats(weight_bf16, job);
 }
 
-const af_kernels af_kernels_scalar = {
-    .quantize = quantize,
-    .multiply =
-        {
-#define X(name, TYPE, ...) [AF_PANEL_##TYPE] = multiply_##name,
-            AF_LAYOUTS(X)
-#undef X
-                [AF_PANEL_F32] = multiply_f32,
-            [AF_PANEL_F16] = multiply_f16,
-            [AF_PANEL_BF16] = multiply_bf16,
-        },
-};
+const af_kernels af_kernels_scalar = AF_KERNELS_TABLE;
