@@ -189,22 +189,27 @@ static int slice_list(j_run *run, const j_value *v, const j_list *from, const cu
     return af_j_work(run, c->count / 4);
 }
 
-/* Bounds stay small: a range has at most 100000 items. */
+/* Where index `i` of a range lies; false where that is past 64 bits: a slice of a slice may have any step. */
+static bool range_at(const j_range *range, int64_t i, int64_t *at) {
+    int64_t distance;
+    return !__builtin_mul_overflow(i, range->step, &distance) && !__builtin_add_overflow(range->start, distance, at);
+}
+
 static int slice_range(j_run *run, const j_range *from, const cut *c, j_value *out) {
     j_range *range = af_j_alloc(run, sizeof *range);
-    int64_t step;
     if (!range) return run->status;
-    if (__builtin_mul_overflow(from->step, c->step, &step)) return af_j_fail(run, "slice: a step too large");
-    *range = (j_range){.start = from->start + c->start * from->step, .stop = from->start + c->stop * from->step};
-    range->step = step;
-    range->n = c->count;
+    *range = (j_range){.n = c->count};
+    if (!range_at(from, c->start, &range->start) || !range_at(from, c->stop, &range->stop) ||
+        __builtin_mul_overflow(from->step, c->step, &range->step))
+        return af_j_fail(run, "slice: a step too large");
     *out = (j_value){.kind = J_RANGE, .range = range};
     return 0;
 }
 
 static int slice_string(j_run *run, const j_value *v, size_t length, const cut *c, j_value *out) {
     const j_string *s = v->string;
-    if (c->step == 1 || c->count == 0) {
+    if (c->count == 0) return af_j_string_part(run, s, 0, 0, out); /* a backward cut of nothing starts before it */
+    if (c->step == 1) {
         bool ascii = length == s->n;
         size_t from = ascii ? (size_t)c->start : af_j_char_offset(s, (size_t)c->start);
         j_string rest = *s;
