@@ -3,16 +3,17 @@
 The generator stays off the ground where the two differ by design: integers beyond 64 bits (an error here), the text of
 a generator object, and errors that jinja2 finds only if somebody reads a generator.
 """
-import datetime
-import json
+import pathlib
 import random
+import sys
 
 import jinja2
-import jinja2.ext
-import jinja2.sandbox
 import pytest
 
 from template_lines import Lines
+
+sys.path.append(str(pathlib.Path(__file__).parent / "tools"))
+from render_template import environment  # noqa: E402, the oracle's surroundings
 
 VARIABLES = {"s": "Hello, World", "u": "Zürich —日本語 éé", "e": "", "ml": "a\nb\r\n\n  c\td\n", "n": 5, "neg": -7, "f": 2.5,
              "z": 0, "t": True, "no": None, "l": [3, 1, 2], "ls": ["b", "a", "C", "a"], "d": {"b": 1, "a": "x", "C": None},
@@ -39,30 +40,6 @@ METHODS = ["upper()", "title()", "swapcase()", "strip()", "lstrip('H')", "rstrip
 FORMATS = ["'%d' % n", "'%5d|%-5d|' % (n, neg)", "'%05.1f' % f", "'%x %o %e' % (n, n, f)", "'%r %s' % (q, l)", "'%(a)s' % d",
            "'{:>8}|{:<8}|{:^8}'.format(s, n, f)", "'{:,} {:+d} {:.2f}'.format(n * 1000000, n, f)", "'{0}{1}{0}'.format(e, s)",
            "'{x[a]} {y!r}'.format(x=d, y=q)", "'{:*^{}}'.format(s, 20)"]
-
-
-class Generation(jinja2.ext.Extension):
-    tags = {"generation"}
-
-    def parse(self, parser):
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        return jinja2.nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
-
-    def _body(self, caller):
-        return caller()
-
-
-def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def environment():
-    env = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
-    env.filters["tojson"] = tojson
-    env.globals["strftime_now"] = datetime.datetime(2025, 7, 4, 12).strftime
-    return env
 
 
 class Program:
