@@ -1,4 +1,5 @@
-/* gpu_backend.h - the compiled plan: what gpu_compile.c makes at load and gpu_run.c runs for every batch.
+/* gpu_backend.h - the compiled plan: what the compiler (gpu_compiler.h) makes at load and gpu_run.c runs for every
+ * batch.
  *
  * A plan becomes a list of steps, each one dispatch: pipeline, bind group and parameters are fixed at load; what a
  * batch changes is the number of tokens or rows, from which the grid follows. Buffers are made once:

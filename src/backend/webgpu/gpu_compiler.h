@@ -1,4 +1,12 @@
-/* gpu_compiler.h - shared by gpu_compile.c (the general list of steps) and gpu_decode.c (the decode list). */
+/* gpu_compiler.h - shared by the files that turn operations into steps.
+ *
+ *     gpu_steps.c    steps, small tensors, places of matrices
+ *     gpu_product.c  matrices times activations
+ *     gpu_linear.c   LINEAR, HEAD
+ *     gpu_attend.c   ROPE_STORE, ATTEND
+ *     gpu_compile.c  EMBED, NORM; the general list
+ *     gpu_decode.c   the decode list
+ */
 #ifndef AF_GPU_COMPILER_H
 #define AF_GPU_COMPILER_H
 
@@ -21,6 +29,9 @@ uint32_t af_gpu_bits(float v); /* for float parameters */
 
 /* Puts vectors one after another at an aligned place; NULL ones are zeros. An empty list gives a place to bind. */
 af_gpu_binding af_gpu_small(af_gpu_compiler *c, const float *const *vectors, const uint32_t *lengths, size_t count);
+af_gpu_binding af_gpu_small_norm(af_gpu_compiler *c, const af_norm *n);
+/* Bytes that so many floats take there, at the most. */
+uint64_t af_gpu_small_room(uint64_t floats);
 af_gpu_binding af_gpu_whole(WGPUBuffer buffer);
 
 const af_gpu_matrix *af_gpu_upload(af_gpu_compiler *c, const af_matrix *const *parts, size_t count);
@@ -39,8 +50,15 @@ typedef struct af_gpu_product {
 } af_gpu_product;
 uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_product out[AF_PLAN_PARTS]);
 
+/* y = W x for every segment of a matrix, x being what the norm step left; `per_row`: of the wanted rows alone. */
+void af_gpu_product_steps(af_gpu_compiler *c, const char *name, const af_gpu_matrix *m, af_gpu_value y, bool per_row);
+
 /* The general form of an operation, on the current list. */
 void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op);
+void af_gpu_compile_linear(af_gpu_compiler *c, const af_op *op);
+void af_gpu_compile_rope_store(af_gpu_compiler *c, const af_op *op);
+void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op);
+void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op);
 /* in -> out, and a packet if `quantize`. `gather`: only the wanted rows. */
 void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
                       bool quantize, af_gpu_value out, bool gather);

@@ -1,0 +1,105 @@
+/* gpu_attend.c - the operations around the KV cache: ROPE_STORE and ATTEND. */
+#include "backend/webgpu/gpu_compiler.h"
+
+uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope) {
+    uint32_t pairs = 0;
+    for (uint16_t i = 0; i < rope; i++) pairs += plan->ropes[i].rotated / 2;
+    return pairs;
+}
+
+/* Rows of weights of a norm of heads. */
+static uint32_t norm_rows(const af_norm *norm, uint32_t heads) {
+    if (norm->kind == AF_NORM_NONE) return 0;
+    return norm->per_head_weight ? heads : 1;
+}
+
+static af_gpu_binding small_head_norms(af_gpu_compiler *c, const af_op_rope_store *r, const af_cache *cache) {
+    const uint32_t q = norm_rows(&r->q_norm, r->heads) * cache->k_dim;
+    const uint32_t k = norm_rows(&r->k_norm, cache->kv_heads) * cache->k_dim;
+    const float *const vectors[] = {r->q_norm.weight, r->q_norm.bias, r->k_norm.weight, r->k_norm.bias};
+    const uint32_t lengths[] = {q, r->q_norm.bias ? q : 0, k, r->k_norm.bias ? k : 0};
+    return af_gpu_small(c, vectors, lengths, 4);
+}
+
+void af_gpu_compile_rope_store(af_gpu_compiler *c, const af_op *op) {
+    const af_op_rope_store *r = &op->u.rope_store;
+    const af_gpu_backend *b = c->b;
+    const af_cache *cache = &b->plan->caches[r->cache];
+    const af_rope *rope = &b->plan->ropes[r->rope];
+    af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
+    const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32},
+                                         {"K_ROW", af_gpu_key_row(cache)},
+                                         {"Q_NORM", r->q_norm.kind},
+                                         {"Q_ROWS", norm_rows(&r->q_norm, r->heads)},
+                                         {"Q_BIAS", r->q_norm.bias != NULL},
+                                         {"K_NORM", r->k_norm.kind},
+                                         {"K_ROWS", norm_rows(&r->k_norm, cache->kv_heads)},
+                                         {"K_BIAS", r->k_norm.bias != NULL}};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", constants, 8);
+    s->x = r->heads + 2u * cache->kv_heads;
+    s->scaled_at = 6;
+    s->scaled_by = af_gpu_turns_before(b->plan, r->rope);
+    s->scaled_plus = b->turns_at / 2;
+    const uint32_t params[] = {r->heads,
+                               cache->kv_heads,
+                               cache->k_dim,
+                               cache->v_dim,
+                               rope->rotated,
+                               rope->adjacent,
+                               0,
+                               cache->group * b->table_pages,
+                               b->values[r->q].stride,
+                               b->values[r->k].first,
+                               b->values[r->v].first,
+                               af_gpu_bits(r->q_norm.eps),
+                               af_gpu_bits(r->k_norm.eps),
+                               af_gpu_bits(r->q_growth),
+                               r->q_span};
+    af_gpu_set_params(s, params, 15);
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info), small_head_norms(c, r, cache),
+                                       af_gpu_whole(b->values[r->q].buffer), af_gpu_whole(b->k_caches[r->cache]),
+                                       af_gpu_whole(b->v_caches[r->cache])};
+    af_gpu_bind_step(c, s, bindings, 5);
+}
+
+/* Groups of threads that share a tile's queries: a power of two, as many as are V_DIM wide. */
+static uint32_t query_parts(uint32_t v_dim) {
+    uint32_t parts = 1;
+    while (parts < 8 && 2 * parts * v_dim <= 128) parts *= 2;
+    return parts;
+}
+
+void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op) {
+    const af_op_attend *a = &op->u.attend;
+    const af_gpu_backend *b = c->b;
+    const af_cache *cache = &b->plan->caches[a->cache];
+    if (cache->k_dim > 256 || cache->v_dim > 256 || cache->v_dim % 2) {
+        c->status = af_fail(c->error, AF_EUNSUPPORTED,
+                            "gpu: %s: heads of %u and %u elements, allowed are up to 256, of values an even number",
+                            op->name, cache->k_dim, cache->v_dim);
+        return;
+    }
+    af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_TILES);
+    const af_gpu_constant constants[] = {
+        {"KV_F32", b->options.kv == AF_KV_F32}, {"HEADS", a->heads},     {"KV_HEADS", cache->kv_heads},
+        {"K_DIM", af_gpu_key_row(cache)},       {"Q_DIM", cache->k_dim}, {"V_DIM", cache->v_dim},
+        {"PARTS", query_parts(cache->v_dim)}};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, 7);
+    s->x = a->heads;
+    const uint32_t params[] = {cache->group * b->table_pages,
+                               b->plan->groups[cache->group].window,
+                               a->sinks != NULL,
+                               af_gpu_bits(a->scale),
+                               af_gpu_bits(a->softcap),
+                               b->values[a->q].stride,
+                               b->tiles_at};
+    af_gpu_set_params(s, params, 7);
+    const uint32_t length = a->sinks ? a->heads : 0;
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
+                                       af_gpu_whole(b->values[a->q].buffer),
+                                       af_gpu_whole(b->k_caches[a->cache]),
+                                       af_gpu_whole(b->v_caches[a->cache]),
+                                       af_gpu_small(c, &a->sinks, &length, 1),
+                                       af_gpu_whole(b->values[a->out].buffer)};
+    af_gpu_bind_step(c, s, bindings, 6);
+}
