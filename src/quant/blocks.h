@@ -74,6 +74,22 @@ typedef struct af_block_q6_k {
     uint16_t d;
 } af_block_q6_k;
 
+typedef struct af_block_iq4_nl {
+    uint16_t d;
+    uint8_t qs[16];
+} af_block_iq4_nl;
+
+typedef struct af_block_iq4_xs {
+    uint16_t d, scales_high;
+    uint8_t scales_low[4];
+    uint8_t qs[128];
+} af_block_iq4_xs;
+
+typedef struct af_block_mxfp4 {
+    uint8_t e;
+    uint8_t qs[16];
+} af_block_mxfp4;
+
 /* The five bits of element i of a q5_0 or q5_1 block. */
 static inline int af_q5_value(const uint8_t qh[4], const uint8_t qs[16], uint32_t i) {
     return (qs[i % 16] >> (i / 16 * 4) & 15) | (qh[i / 8] >> (i % 8) & 1) << 4;
@@ -113,5 +129,29 @@ static inline void af_q3_k_scales(const uint8_t packed[AF_K_SCALE_BYTES], int8_t
         scales[j] = (int8_t)((low | high << 4) - 32);
     }
 }
+
+/* Scale j (j < 8) of an iq4_xs block, -32..31: four low bits in a nibble, two high bits in a 16-bit word. */
+static inline int af_iq4_xs_scale(const af_block_iq4_xs *b, uint32_t j) {
+    int low = b->scales_low[j / 2] >> (j % 2 * 4) & 15;
+    return (low | (b->scales_high >> 2 * j & 3) << 4) - 32;
+}
+
+/* Half of an e8m0 scale, 2^(e - 128), as a bfloat: exact for all 256, the two least of which are subnormal. Half,
+ * because the values of mxfp4 are kept doubled. */
+static inline uint16_t af_e8m0_half(uint8_t e) {
+    return (uint16_t)(e < 2 ? 0x20 << e : (e - 1) << 7);
+}
+
+/* ---- Code books: what codes stand for. X(value) for each code in turn ---- */
+
+/* iq4_nl and iq4_xs: steps that widen away from zero, as weights thin out. From ggml's kvalues_iq4nl. */
+#define AF_IQ4_VALUES(X)                                                                                               \
+    X(-127) X(-104) X(-83) X(-65) X(-49) X(-35) X(-22) X(-10) X(1) X(13) X(25) X(38) X(53) X(69) X(89) X(113)
+
+/* mxfp4: four-bit floats (e2m1: sign, two bits of exponent, one of fraction), doubled to be integers. OCP Microscaling
+ * Formats 1.0, 5.3.3. */
+#define AF_E2M1_VALUES(X) X(0) X(1) X(2) X(3) X(4) X(6) X(8) X(12) X(0) X(-1) X(-2) X(-3) X(-4) X(-6) X(-8) X(-12)
+
+#define AF_BOOK_ENTRY(value) (value),
 
 #endif

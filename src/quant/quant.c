@@ -4,9 +4,9 @@
 #include "quant/formats.h"
 
 static const af_format *const formats[] = {
-    &af_format_f32,  &af_format_f16,  &af_format_bf16, &af_format_q4_0, &af_format_q4_1,
-    &af_format_q5_0, &af_format_q5_1, &af_format_q8_0, &af_format_q2_k, &af_format_q3_k,
-    &af_format_q4_k, &af_format_q5_k, &af_format_q6_k,
+    &af_format_f32,  &af_format_f16,    &af_format_bf16,   &af_format_q4_0,  &af_format_q4_1, &af_format_q5_0,
+    &af_format_q5_1, &af_format_q8_0,   &af_format_q2_k,   &af_format_q3_k,  &af_format_q4_k, &af_format_q5_k,
+    &af_format_q6_k, &af_format_iq4_nl, &af_format_iq4_xs, &af_format_mxfp4,
 };
 
 /* Ids as in ggml's ggml_type; those it has removed keep their number and are never used again. */
@@ -17,7 +17,7 @@ static const char *const names[] = {
     [18] = "IQ3_XXS",    [19] = "IQ1_S",      [20] = "IQ4_NL",     [21] = "IQ3_S",    [22] = "IQ2_S",   [23] = "IQ4_XS",
     [24] = "I8",         [25] = "I16",        [26] = "I32",        [27] = "I64",      [28] = "F64",     [29] = "IQ1_M",
     [30] = "BF16",       [31] = "Q4_0_4_4",   [32] = "Q4_0_4_8",   [33] = "Q4_0_8_8", [34] = "TQ1_0",   [35] = "TQ2_0",
-    [36] = "IQ4_NL_4_4", [37] = "IQ4_NL_4_8", [38] = "IQ4_NL_8_8", [39] = "MXFP4",
+    [36] = "IQ4_NL_4_4", [37] = "IQ4_NL_4_8", [38] = "IQ4_NL_8_8", [39] = "MXFP4",    [40] = "NVFP4",   [41] = "Q1_0",
 };
 
 const af_format *af_format_at(size_t index) {

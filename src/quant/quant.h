@@ -27,7 +27,10 @@ typedef enum af_type {
     AF_TYPE_Q4_K = 12,
     AF_TYPE_Q5_K = 13,
     AF_TYPE_Q6_K = 14,
-    AF_TYPE_BF16 = 30
+    AF_TYPE_IQ4_NL = 20,
+    AF_TYPE_IQ4_XS = 23,
+    AF_TYPE_BF16 = 30,
+    AF_TYPE_MXFP4 = 39
 } af_type;
 
 typedef struct af_format {

@@ -1,8 +1,10 @@
 /* layout.h - how a panel of 16 rows lies in memory, for every quantized format.
  *
  * All formats are one shape: w = scale * (code - offset) [+ minimum], a code of `bits` bits, a scale for every 16 or 32
- * columns. A format is therefore a line of constants (AF_LAYOUTS), and packing and kernels are one body each that the
- * compiler specializes for that line. Nothing else in this folder knows a format by name.
+ * columns. Where a format's values are uneven a code is the index of one in a book of up to 16, which kernels look up
+ * in a register once codes are unpacked. A format is therefore a line of constants (AF_LAYOUTS), and packing and
+ * kernels are one body each that the compiler specializes for that line. Nothing else in this folder knows a format by
+ * name.
  *
  * A panel is a sequence of steps, each the scales and then the codes of a few blocks of 32 columns; everything starts
  * on a cache line, and a panel is read once from front to end:
@@ -30,27 +32,42 @@
 
 #define AF_VECTOR 64 /* bytes of a group's codes: 16 rows x 4 columns */
 
+/* What codes stand for, raised by the layout's offset so that values are unsigned. Values: books.c. */
+typedef enum af_book {
+    AF_BOOK_NONE, /* themselves */
+    AF_BOOK_IQ4,  /* raised by 128 */
+    AF_BOOK_E2M1, /* raised by 16 */
+    AF_BOOKS
+} af_book;
+extern const uint8_t af_books[AF_BOOKS][16];
+
 typedef struct af_layout {
     uint8_t bits;    /* of a code */
     uint8_t offset;  /* what is taken off a code */
     uint8_t columns; /* that share a scale: 16 or 32 */
     bool minimum;    /* a minimum is added */
     bool super;      /* scales and minima are integers, times half floats for 256 columns */
+    uint8_t book;    /* an af_book: what codes stand for */
+    bool bfloat;     /* scales are bfloats in place of half floats: for powers of two beyond their range */
 } af_layout;
 
-/* X(name, TYPE, bits, offset, columns, minimum, super). q2_k keeps a scale and a minimum in one byte as its file does.
+/* X(name, TYPE, bits, offset, columns, minimum, super, book, bfloat). q2_k keeps a scale and a minimum in one byte as
+ * its file does.
  */
 #define AF_LAYOUTS(X)                                                                                                  \
-    X(q4_0, Q4_0, 4, 8, 32, false, false)                                                                              \
-    X(q4_1, Q4_1, 4, 0, 32, true, false)                                                                               \
-    X(q5_0, Q5_0, 5, 16, 32, false, false)                                                                             \
-    X(q5_1, Q5_1, 5, 0, 32, true, false)                                                                               \
-    X(q8_0, Q8_0, 8, 128, 32, false, false)                                                                            \
-    X(q2_k, Q2_K, 2, 0, 16, true, true)                                                                                \
-    X(q3_k, Q3_K, 3, 4, 16, false, true)                                                                               \
-    X(q4_k, Q4_K, 4, 0, 32, true, true)                                                                                \
-    X(q5_k, Q5_K, 5, 0, 32, true, true)                                                                                \
-    X(q6_k, Q6_K, 6, 32, 16, false, true)
+    X(q4_0, Q4_0, 4, 8, 32, false, false, AF_BOOK_NONE, false)                                                         \
+    X(q4_1, Q4_1, 4, 0, 32, true, false, AF_BOOK_NONE, false)                                                          \
+    X(q5_0, Q5_0, 5, 16, 32, false, false, AF_BOOK_NONE, false)                                                        \
+    X(q5_1, Q5_1, 5, 0, 32, true, false, AF_BOOK_NONE, false)                                                          \
+    X(q8_0, Q8_0, 8, 128, 32, false, false, AF_BOOK_NONE, false)                                                       \
+    X(q2_k, Q2_K, 2, 0, 16, true, true, AF_BOOK_NONE, false)                                                           \
+    X(q3_k, Q3_K, 3, 4, 16, false, true, AF_BOOK_NONE, false)                                                          \
+    X(q4_k, Q4_K, 4, 0, 32, true, true, AF_BOOK_NONE, false)                                                           \
+    X(q5_k, Q5_K, 5, 0, 32, true, true, AF_BOOK_NONE, false)                                                           \
+    X(q6_k, Q6_K, 6, 32, 16, false, true, AF_BOOK_NONE, false)                                                         \
+    X(iq4_nl, IQ4_NL, 4, 128, 32, false, false, AF_BOOK_IQ4, false)                                                    \
+    X(iq4_xs, IQ4_XS, 4, 128, 32, false, true, AF_BOOK_IQ4, false)                                                     \
+    X(mxfp4, MXFP4, 4, 16, 32, false, false, AF_BOOK_E2M1, true)
 
 /* What a panel can be: one of the layouts above, or floats, column by column with the 16 rows side by side. */
 typedef enum af_panel_kind {
@@ -87,6 +104,10 @@ typedef enum af_panel_kind {
 
 AF_LAYOUT_INLINE uint32_t af_layout_blocks(af_layout l) { /* in a step */
     return l.super ? AF_SUPERBLOCK / AF_BLOCK : 2;
+}
+
+AF_LAYOUT_INLINE uint32_t af_layout_value_bits(af_layout l) { /* of what a code stands for */
+    return l.book == AF_BOOK_NONE ? l.bits : l.offset == 128 ? 8 : 5;
 }
 
 AF_LAYOUT_INLINE bool af_layout_nibble_scales(af_layout l) { /* a sub-block's scale and minimum share a byte */

@@ -48,6 +48,16 @@ INLINE vi load_signed_bytes(const unsigned char *p) {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
 
+/* 16 bytes, again in each 16 of the vector. */
+INLINE vi load_16_bytes(const uint8_t *p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+}
+
+/* table[index] of each byte, an index below 16. */
+INLINE vi look_up(vi table, vi index) {
+    return _mm256_shuffle_epi8(table, index);
+}
+
 INLINE void store(float *p, vf v) {
     _mm256_storeu_ps(p, v);
 }

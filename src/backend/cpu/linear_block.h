@@ -18,11 +18,16 @@ INLINE void unpack_plane(af_layout l, uint32_t p, const unsigned char *block, ui
     }
 }
 
+/* A block's codes, or what they stand for. */
 INLINE void unpack(af_layout l, const unsigned char *block, uint32_t pass, vi codes[8]) {
     unpack_plane(l, 8, block, pass, codes);
     unpack_plane(l, 4, block, pass, codes);
     unpack_plane(l, 2, block, pass, codes);
     unpack_plane(l, 1, block, pass, codes);
+    if (l.book == AF_BOOK_NONE) return;
+    vi book = load_16_bytes(af_books[l.book]);
+    UNROLL
+    for (uint32_t g = 0; g < 8; g++) codes[g] = look_up(book, codes[g]);
 }
 
 typedef struct lane_scales {
@@ -33,7 +38,7 @@ INLINE lane_scales scales_of(af_layout l, const unsigned char *head, uint32_t bl
     lane_scales s;
     const unsigned char *halves = head + pass * LANES * 2, *bytes = head + pass * LANES;
     if (!l.super) {
-        s.scale[0] = load_halves(halves + block * 32);
+        s.scale[0] = l.bfloat ? load_bfloats(halves + block * 32) : load_halves(halves + block * 32);
         if (l.minimum) s.minimum[0] = load_halves(halves + 64 + block * 32);
         return s;
     }

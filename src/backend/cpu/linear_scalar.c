@@ -65,7 +65,7 @@ static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
     for (uint32_t t = token_begin; t < token_end; t++) (a->fine ? quantize_fine : quantize_token)(a, t);
 }
 
-/* The codes of a block, group by group: row r's four columns of group g at codes[g][4 * r]. */
+/* The codes of a block, or what they stand for, group by group: row r's four columns of group g at codes[g][4 * r]. */
 AF_LAYOUT_INLINE void unpack(af_layout l, const unsigned char *block, uint8_t codes[8][AF_VECTOR]) {
     uint32_t below = 0;
     memset(codes, 0, 8 * AF_VECTOR);
@@ -79,6 +79,9 @@ AF_LAYOUT_INLINE void unpack(af_layout l, const unsigned char *block, uint8_t co
         }
         block += p * AF_VECTOR;
         below += p;
+    }
+    for (uint32_t g = 0; l.book != AF_BOOK_NONE && g < 8; g++) {
+        for (uint32_t i = 0; i < AF_VECTOR; i++) codes[g][i] = af_books[l.book][codes[g][i]];
     }
 }
 
@@ -96,16 +99,20 @@ typedef struct row_scales {
     float scale[2], minimum[2];
 } row_scales;
 
-static float half_at(const unsigned char *p, uint32_t r) {
+static uint16_t bits_at(const unsigned char *p, uint32_t r) {
     uint16_t half;
     memcpy(&half, p + 2 * r, sizeof half);
-    return af_f16_to_f32(half);
+    return half;
+}
+
+static float half_at(const unsigned char *p, uint32_t r) {
+    return af_f16_to_f32(bits_at(p, r));
 }
 
 AF_LAYOUT_INLINE row_scales scales_of(af_layout l, const unsigned char *head, uint32_t block, uint32_t r) {
     row_scales s = {{0, 0}, {0, 0}};
     if (!l.super) {
-        s.scale[0] = half_at(head + block * 32, r);
+        s.scale[0] = l.bfloat ? af_bf16_to_f32(bits_at(head + block * 32, r)) : half_at(head + block * 32, r);
         if (l.minimum) s.minimum[0] = half_at(head + 64 + block * 32, r);
         return s;
     }

@@ -64,6 +64,18 @@ AF_LAYOUT_INLINE void codes_q8_0(const void *row, uint32_t b, uint32_t c[8]) {
     for (uint32_t g = 0; g < 8; g++) c[g] = word(block->qs + 4 * g) ^ BYTES(128);
 }
 
+AF_LAYOUT_INLINE void codes_iq4_nl(const void *row, uint32_t b, uint32_t c[8]) {
+    nibbles(((const af_block_iq4_nl *)row)[b].qs, c);
+}
+
+AF_LAYOUT_INLINE void codes_iq4_xs(const void *row, uint32_t b, uint32_t c[8]) {
+    nibbles(((const af_block_iq4_xs *)row)[b / 8].qs + b % 8 * 16, c);
+}
+
+AF_LAYOUT_INLINE void codes_mxfp4(const void *row, uint32_t b, uint32_t c[8]) {
+    nibbles(((const af_block_mxfp4 *)row)[b].qs, c);
+}
+
 AF_LAYOUT_INLINE void codes_q2_k(const void *row, uint32_t b, uint32_t c[8]) {
     const af_block_q2_k *block = (const af_block_q2_k *)row + b / 8;
     const uint8_t *qs = block->qs + b % 8 / 4 * 32;
@@ -107,19 +119,21 @@ AF_LAYOUT_INLINE void put_half(unsigned char *head, size_t at, uint32_t r, uint1
     memcpy(head + at + 2 * r, &half, sizeof half);
 }
 
-#define SIMPLE_HEAD(name, put_minimum)                                                                                 \
+#define SIMPLE_HEAD(name, scale, put_minimum)                                                                          \
     AF_LAYOUT_INLINE void head_##name(const void *row, uint32_t b, uint32_t blocks, unsigned char *head, uint32_t r) { \
         const af_block_##name *block = (const af_block_##name *)row + b;                                               \
         for (uint32_t i = 0; i < blocks; i++) {                                                                        \
-            put_half(head, i * 32, r, block[i].d);                                                                     \
+            put_half(head, i * 32, r, scale);                                                                          \
             put_minimum;                                                                                               \
         }                                                                                                              \
     }
-SIMPLE_HEAD(q4_0, (void)0)
-SIMPLE_HEAD(q5_0, (void)0)
-SIMPLE_HEAD(q8_0, (void)0)
-SIMPLE_HEAD(q4_1, put_half(head, 64 + i * 32, r, block[i].m))
-SIMPLE_HEAD(q5_1, put_half(head, 64 + i * 32, r, block[i].m))
+SIMPLE_HEAD(q4_0, block[i].d, (void)0)
+SIMPLE_HEAD(q5_0, block[i].d, (void)0)
+SIMPLE_HEAD(q8_0, block[i].d, (void)0)
+SIMPLE_HEAD(q4_1, block[i].d, put_half(head, 64 + i * 32, r, block[i].m))
+SIMPLE_HEAD(q5_1, block[i].d, put_half(head, 64 + i * 32, r, block[i].m))
+SIMPLE_HEAD(iq4_nl, block[i].d, (void)0)
+SIMPLE_HEAD(mxfp4, af_e8m0_half(block[i].e), (void)0)
 #undef SIMPLE_HEAD
 
 AF_LAYOUT_INLINE void sub_scales(const uint8_t *scales, uint32_t count, unsigned char *head, uint32_t r) {
@@ -168,6 +182,15 @@ AF_LAYOUT_INLINE void head_q6_k(const void *row, uint32_t b, uint32_t blocks, un
     const af_block_q6_k *block = (const af_block_q6_k *)row + b / 8;
     put_half(head, 0, r, block->d);
     sub_scales((const uint8_t *)block->scales, 16, head, r);
+}
+
+AF_LAYOUT_INLINE void head_iq4_xs(const void *row, uint32_t b, uint32_t blocks, unsigned char *head, uint32_t r) {
+    (void)blocks;
+    const af_block_iq4_xs *block = (const af_block_iq4_xs *)row + b / 8;
+    uint8_t scales[8];
+    for (uint32_t j = 0; j < 8; j++) scales[j] = (uint8_t)af_iq4_xs_scale(block, j);
+    put_half(head, 0, r, block->d);
+    sub_scales(scales, 8, head, r);
 }
 
 /* ---- The body ---- */
