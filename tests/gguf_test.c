@@ -330,10 +330,14 @@ static af_buf one_tensor(uint32_t type, uint64_t cols, uint64_t rows, uint64_t o
 }
 
 static void types_of_tensors_are_named_where_they_have_a_name(void **state) {
-    af_buf b = one_tensor(23, 256, 1, 0);
-    refused(&b, AF_EUNSUPPORTED, "tensor blk.0.w: type IQ4_XS (23) is not one this build reads");
+    af_buf b = one_tensor(40, 256, 1, 0);
+    refused(&b, AF_EUNSUPPORTED, "tensor blk.0.w: type NVFP4 (40) is not one this build reads");
     b = one_tensor(4, 32, 1, 0);
-    refused(&b, AF_EUNSUPPORTED, "tensor blk.0.w: type Q4_2 (4) is not one this build reads");
+    refused(&b, AF_EUNSUPPORTED,
+            "tensor blk.0.w: type Q4_2 (4) has been removed from the format; convert the model again");
+    b = one_tensor(38, 32, 1, 0);
+    refused(&b, AF_EUNSUPPORTED,
+            "tensor blk.0.w: type IQ4_NL_8_8 (38) has been removed from the format; convert the model again");
     b = one_tensor(777, 32, 1, 0);
     refused(&b, AF_EFORMAT, "tensor blk.0.w: type 777 is not known");
 }

@@ -26,24 +26,31 @@ static void every_format_is_found_by_its_type_and_names_itself(void **state) {
         assert_string_equal(af_type_name((uint32_t)f->type), f->name);
         assert_true(f->block_elems == 1 || f->block_elems == 32 || f->block_elems == 256);
     }
-    assert_int_equal(count, 13);
+    assert_int_equal(count, 16);
 }
 
 static void types_not_read_here_have_names_but_no_format(void **state) {
     const struct {
         uint32_t type;
         const char *name;
-    } cases[] = {{4, "Q4_2"},   {9, "Q8_1"},        {15, "Q8_K"},  {20, "IQ4_NL"},   {23, "IQ4_XS"},
-                 {24, "I8"},    {28, "F64"},        {29, "IQ1_M"}, {31, "Q4_0_4_4"}, {34, "TQ1_0"},
-                 {35, "TQ2_0"}, {36, "IQ4_NL_4_4"}, {39, "MXFP4"}};
+    } cases[] = {{4, "Q4_2"}, {9, "Q8_1"},      {15, "Q8_K"},       {24, "I8"},
+                 {28, "F64"}, {31, "Q4_0_4_4"}, {36, "IQ4_NL_4_4"}, {40, "NVFP4"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_null(af_format_of(cases[i].type));
         assert_string_equal(af_type_name(cases[i].type), cases[i].name);
     }
 }
 
+static void removed_types_are_told_from_those_that_are_only_not_read(void **state) {
+    const uint32_t removed[] = {4, 5, 31, 32, 33, 36, 37, 38};
+    size_t count = 0;
+    for (uint32_t type = 0; type < 256; type++) count += af_type_removed(type);
+    assert_int_equal(count, sizeof removed / sizeof *removed);
+    for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) assert_true(af_type_removed(removed[i]));
+}
+
 static void numbers_that_are_no_type_have_neither(void **state) {
-    const uint32_t numbers[] = {40, 255, 65536, UINT32_MAX};
+    const uint32_t numbers[] = {42, 255, 65536, UINT32_MAX};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         assert_null(af_format_of(numbers[i]));
         assert_null(af_type_name(numbers[i]));
@@ -161,6 +168,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_is_found_by_its_type_and_names_itself),
         cmocka_unit_test(types_not_read_here_have_names_but_no_format),
+        cmocka_unit_test(removed_types_are_told_from_those_that_are_only_not_read),
         cmocka_unit_test(numbers_that_are_no_type_have_neither),
         cmocka_unit_test(row_bytes_are_whole_blocks),
         cmocka_unit_test(halves_survive_the_way_to_f32_and_back),

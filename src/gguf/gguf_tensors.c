@@ -57,6 +57,9 @@ static int take_format(gguf_reader *r, af_tensor *t) {
     t->format = af_format_of(type);
     if (t->format) return 0;
     const char *name = af_type_name(type);
+    if (af_type_removed(type))
+        return gguf_fail(r, AF_EUNSUPPORTED, "type %s (%u) has been removed from the format; convert the model again",
+                         name, type);
     if (name) return gguf_fail(r, AF_EUNSUPPORTED, "type %s (%u) is not one this build reads", name, type);
     return gguf_fail(r, AF_EFORMAT, "type %u is not known", type);
 }

@@ -33,3 +33,7 @@ const af_format *af_format_of(uint32_t type) {
 const char *af_type_name(uint32_t type) {
     return type < sizeof names / sizeof *names ? names[type] : NULL;
 }
+
+bool af_type_removed(uint32_t type) {
+    return type == 4 || type == 5 || (type >= 31 && type <= 33) || (type >= 36 && type <= 38);
+}

@@ -52,6 +52,9 @@ const af_format *af_format_at(size_t index);
  */
 const char *af_type_name(uint32_t type);
 
+/* Whether the format once had this type and has it no more. */
+bool af_type_removed(uint32_t type);
+
 /* Bytes of a row of n elements. */
 static inline size_t af_row_bytes(const af_format *f, size_t n) {
     return n / f->block_elems * f->block_bytes;
