@@ -148,7 +148,9 @@ static void every_quantized_format_holds_the_weights_of_the_file(void **state) {
 }
 
 static bool is_widened(af_type type) {
-    static const af_type widened[] = {AF_TYPE_IQ4_NL, AF_TYPE_IQ4_XS, AF_TYPE_MXFP4};
+    static const af_type widened[] = {AF_TYPE_IQ4_NL, AF_TYPE_IQ4_XS, AF_TYPE_MXFP4,   AF_TYPE_IQ2_XXS,
+                                      AF_TYPE_IQ2_XS, AF_TYPE_IQ2_S,  AF_TYPE_IQ3_XXS, AF_TYPE_IQ3_S,
+                                      AF_TYPE_IQ1_S,  AF_TYPE_IQ1_M,  AF_TYPE_TQ1_0,   AF_TYPE_TQ2_0};
     for (size_t i = 0; i < sizeof widened / sizeof *widened; i++)
         if (widened[i] == type) return true;
     return false;

@@ -13,7 +13,9 @@ DECODER = pathlib.Path(os.environ.get("SHIMMY_BUILD", "build/release")).resolve(
 # Where the half floats lie in a block, so that they can be set to values random bytes seldom give.
 HALVES = {"F16": [0], "BF16": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
           "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "F32": [],
-          "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": []}
+          "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": [],
+          "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0], "IQ1_M": [],
+          "TQ1_0": [52], "TQ2_0": [64]}
 EDGES = [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01]
 
 

@@ -26,7 +26,7 @@ static void every_format_is_found_by_its_type_and_names_itself(void **state) {
         assert_string_equal(af_type_name((uint32_t)f->type), f->name);
         assert_true(f->block_elems == 1 || f->block_elems == 32 || f->block_elems == 256);
     }
-    assert_int_equal(count, 16);
+    assert_int_equal(count, 25);
 }
 
 static void types_not_read_here_have_names_but_no_format(void **state) {

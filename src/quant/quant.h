@@ -27,9 +27,18 @@ typedef enum af_type {
     AF_TYPE_Q4_K = 12,
     AF_TYPE_Q5_K = 13,
     AF_TYPE_Q6_K = 14,
+    AF_TYPE_IQ2_XXS = 16,
+    AF_TYPE_IQ2_XS = 17,
+    AF_TYPE_IQ3_XXS = 18,
+    AF_TYPE_IQ1_S = 19,
     AF_TYPE_IQ4_NL = 20,
+    AF_TYPE_IQ3_S = 21,
+    AF_TYPE_IQ2_S = 22,
     AF_TYPE_IQ4_XS = 23,
+    AF_TYPE_IQ1_M = 29,
     AF_TYPE_BF16 = 30,
+    AF_TYPE_TQ1_0 = 34,
+    AF_TYPE_TQ2_0 = 35,
     AF_TYPE_MXFP4 = 39
 } af_type;
 

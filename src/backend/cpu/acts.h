@@ -75,20 +75,14 @@ AF_LAYOUT_INLINE void af_acts_finish_block(af_acts *a, size_t at, float d, int32
     a->start[AF_START_32_SECOND][at] = -32 * second;
 }
 
-/* Meaningful for layouts with an offset. */
-AF_LAYOUT_INLINE af_start af_layout_start(af_layout l, bool second_half) {
-    switch (l.offset) {
-    case 4:
-        return second_half ? AF_START_4_SECOND : AF_START_4_FIRST;
-    case 8:
-        return AF_START_8;
-    case 16:
-        return AF_START_16;
-    case 32:
-        return second_half ? AF_START_32_SECOND : AF_START_32_FIRST;
-    default:
-        return AF_START_128;
-    }
+/* Where the integer sum of the block at `at` starts; of half of it, where 16 columns share a scale. For layouts with an
+ * offset. Halves are kept for the offsets of the older formats; the others are four times one of those. */
+AF_LAYOUT_INLINE int32_t af_start_at(af_layout l, bool second_half, const af_acts *a, size_t at) {
+    if (l.columns == 32) return a->start[l.offset == 8 ? AF_START_8 : l.offset == 16 ? AF_START_16 : AF_START_128][at];
+    const bool small = l.offset <= 16; /* 4 and 16; else 32 and 128 */
+    const int32_t start = small ? a->start[second_half ? AF_START_4_SECOND : AF_START_4_FIRST][at]
+                                : a->start[second_half ? AF_START_32_SECOND : AF_START_32_FIRST][at];
+    return l.offset == 16 || l.offset == 128 ? 4 * start : start;
 }
 
 #endif

@@ -35,8 +35,14 @@
 /* What codes stand for, raised by the layout's offset so that values are unsigned. Values: books.c. */
 typedef enum af_book {
     AF_BOOK_NONE, /* themselves */
-    AF_BOOK_IQ4,  /* raised by 128 */
-    AF_BOOK_E2M1, /* raised by 16 */
+    AF_BOOK_IQ4,
+    AF_BOOK_E2M1,
+    AF_BOOK_IQ2,
+    AF_BOOK_IQ3_XXS,
+    AF_BOOK_IQ3_S,
+    AF_BOOK_IQ1_S,
+    AF_BOOK_IQ1_M,
+    AF_BOOK_TERNARY,
     AF_BOOKS
 } af_book;
 extern const uint8_t af_books[AF_BOOKS][16];
@@ -49,25 +55,35 @@ typedef struct af_layout {
     bool super;      /* scales and minima are integers, times half floats for 256 columns */
     uint8_t book;    /* an af_book: what codes stand for */
     bool bfloat;     /* scales are bfloats in place of half floats: for powers of two beyond their range */
+    uint8_t unit;    /* scales of superblocks are in units of 2^-unit */
 } af_layout;
 
-/* X(name, TYPE, bits, offset, columns, minimum, super, book, bfloat). q2_k keeps a scale and a minimum in one byte as
- * its file does.
+/* X(name, TYPE, bits, offset, columns, minimum, super, book, bfloat, unit). q2_k keeps a scale and a minimum in one
+ * byte as its file does.
  */
 #define AF_LAYOUTS(X)                                                                                                  \
-    X(q4_0, Q4_0, 4, 8, 32, false, false, AF_BOOK_NONE, false)                                                         \
-    X(q4_1, Q4_1, 4, 0, 32, true, false, AF_BOOK_NONE, false)                                                          \
-    X(q5_0, Q5_0, 5, 16, 32, false, false, AF_BOOK_NONE, false)                                                        \
-    X(q5_1, Q5_1, 5, 0, 32, true, false, AF_BOOK_NONE, false)                                                          \
-    X(q8_0, Q8_0, 8, 128, 32, false, false, AF_BOOK_NONE, false)                                                       \
-    X(q2_k, Q2_K, 2, 0, 16, true, true, AF_BOOK_NONE, false)                                                           \
-    X(q3_k, Q3_K, 3, 4, 16, false, true, AF_BOOK_NONE, false)                                                          \
-    X(q4_k, Q4_K, 4, 0, 32, true, true, AF_BOOK_NONE, false)                                                           \
-    X(q5_k, Q5_K, 5, 0, 32, true, true, AF_BOOK_NONE, false)                                                           \
-    X(q6_k, Q6_K, 6, 32, 16, false, true, AF_BOOK_NONE, false)                                                         \
-    X(iq4_nl, IQ4_NL, 4, 128, 32, false, false, AF_BOOK_IQ4, false)                                                    \
-    X(iq4_xs, IQ4_XS, 4, 128, 32, false, true, AF_BOOK_IQ4, false)                                                     \
-    X(mxfp4, MXFP4, 4, 16, 32, false, false, AF_BOOK_E2M1, true)
+    X(q4_0, Q4_0, 4, 8, 32, false, false, AF_BOOK_NONE, false, 0)                                                      \
+    X(q4_1, Q4_1, 4, 0, 32, true, false, AF_BOOK_NONE, false, 0)                                                       \
+    X(q5_0, Q5_0, 5, 16, 32, false, false, AF_BOOK_NONE, false, 0)                                                     \
+    X(q5_1, Q5_1, 5, 0, 32, true, false, AF_BOOK_NONE, false, 0)                                                       \
+    X(q8_0, Q8_0, 8, 128, 32, false, false, AF_BOOK_NONE, false, 0)                                                    \
+    X(q2_k, Q2_K, 2, 0, 16, true, true, AF_BOOK_NONE, false, 0)                                                        \
+    X(q3_k, Q3_K, 3, 4, 16, false, true, AF_BOOK_NONE, false, 0)                                                       \
+    X(q4_k, Q4_K, 4, 0, 32, true, true, AF_BOOK_NONE, false, 0)                                                        \
+    X(q5_k, Q5_K, 5, 0, 32, true, true, AF_BOOK_NONE, false, 0)                                                        \
+    X(q6_k, Q6_K, 6, 32, 16, false, true, AF_BOOK_NONE, false, 0)                                                      \
+    X(iq4_nl, IQ4_NL, 4, 128, 32, false, false, AF_BOOK_IQ4, false, 0)                                                 \
+    X(iq4_xs, IQ4_XS, 4, 128, 32, false, true, AF_BOOK_IQ4, false, 0)                                                  \
+    X(mxfp4, MXFP4, 4, 16, 32, false, false, AF_BOOK_E2M1, true, 0)                                                    \
+    X(iq2_xxs, IQ2_XXS, 3, 128, 32, false, true, AF_BOOK_IQ2, false, 3)                                                \
+    X(iq2_xs, IQ2_XS, 3, 128, 16, false, true, AF_BOOK_IQ2, false, 3)                                                  \
+    X(iq2_s, IQ2_S, 3, 128, 16, false, true, AF_BOOK_IQ2, false, 3)                                                    \
+    X(iq3_xxs, IQ3_XXS, 4, 128, 32, false, true, AF_BOOK_IQ3_XXS, false, 2)                                            \
+    X(iq3_s, IQ3_S, 4, 16, 32, false, true, AF_BOOK_IQ3_S, false, 0)                                                   \
+    X(iq1_s, IQ1_S, 2, 16, 32, false, true, AF_BOOK_IQ1_S, false, 3)                                                   \
+    X(iq1_m, IQ1_M, 3, 16, 16, false, true, AF_BOOK_IQ1_M, false, 3)                                                   \
+    X(tq1_0, TQ1_0, 2, 8, 32, false, true, AF_BOOK_TERNARY, false, 0)                                                  \
+    X(tq2_0, TQ2_0, 2, 8, 32, false, true, AF_BOOK_TERNARY, false, 0)
 
 /* What a panel can be: one of the layouts above, or floats, column by column with the 16 rows side by side. */
 typedef enum af_panel_kind {
@@ -106,8 +122,12 @@ AF_LAYOUT_INLINE uint32_t af_layout_blocks(af_layout l) { /* in a step */
     return l.super ? AF_SUPERBLOCK / AF_BLOCK : 2;
 }
 
-AF_LAYOUT_INLINE uint32_t af_layout_value_bits(af_layout l) { /* of what a code stands for */
-    return l.book == AF_BOOK_NONE ? l.bits : l.offset == 128 ? 8 : 5;
+AF_LAYOUT_INLINE uint32_t af_layout_value_bits(af_layout l) { /* of what a code stands for, below twice its offset */
+    return l.book == AF_BOOK_NONE ? l.bits : l.offset == 128 ? 8 : l.offset == 16 ? 5 : 4;
+}
+
+AF_LAYOUT_INLINE float af_layout_unit(af_layout l) {
+    return 1.0f / (float)(1u << l.unit);
 }
 
 AF_LAYOUT_INLINE bool af_layout_nibble_scales(af_layout l) { /* a sub-block's scale and minimum share a byte */

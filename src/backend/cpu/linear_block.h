@@ -43,6 +43,7 @@ INLINE lane_scales scales_of(af_layout l, const unsigned char *head, uint32_t bl
         return s;
     }
     vf d = load_halves(halves), dmin = load_halves(halves + 32);
+    if (l.unit) d = mul(d, floats_of(af_layout_unit(l)));
     uint32_t count = AF_BLOCK / l.columns;
     UNROLL
     for (uint32_t i = 0; i < count; i++) {

@@ -33,8 +33,7 @@ INLINE void dots_of(af_layout l, bool second_half, const vi codes[8], const af_a
                     vf *dots) {
     vi sums[TOGETHER];
     UNROLL
-    for (uint32_t i = 0; i < tokens; i++)
-        sums[i] = ints_of(l.offset ? a->start[af_layout_start(l, second_half)][at + i] : 0);
+    for (uint32_t i = 0; i < tokens; i++) sums[i] = ints_of(l.offset ? af_start_at(l, second_half, a, at + i) : 0);
     uint32_t first = second_half ? 4 : 0;
     dot(af_layout_value_bits(l), codes + first, a->q + at * AF_BLOCK + 4 * first, l.columns / 4, tokens, sums);
     UNROLL

@@ -116,7 +116,7 @@ AF_LAYOUT_INLINE row_scales scales_of(af_layout l, const unsigned char *head, ui
         if (l.minimum) s.minimum[0] = half_at(head + 64 + block * 32, r);
         return s;
     }
-    float d = half_at(head, r), dmin = half_at(head + 32, r);
+    float d = half_at(head, r) * af_layout_unit(l), dmin = half_at(head + 32, r);
     uint32_t count = AF_BLOCK / l.columns;
     for (uint32_t i = 0; i < count; i++) {
         unsigned char scale = head[af_layout_scales_at(l, block * count + i) + r];
@@ -138,8 +138,8 @@ AF_LAYOUT_INLINE void add_block(af_layout l, const unsigned char *head, uint32_t
     bool halves = l.columns == 16;
     int32_t dots[2][AF_PANEL];
     for (uint32_t r = 0; r < AF_PANEL; r++) {
-        dots[0][r] = l.offset ? a->start[af_layout_start(l, false)][at] : 0;
-        dots[1][r] = l.offset && halves ? a->start[af_layout_start(l, true)][at] : 0;
+        dots[0][r] = l.offset ? af_start_at(l, false, a, at) : 0;
+        dots[1][r] = l.offset && halves ? af_start_at(l, true, a, at) : 0;
     }
     const int8_t *q = a->q + at * AF_BLOCK;
     dot(codes, 0, halves ? 4 : 8, q, dots[0]);

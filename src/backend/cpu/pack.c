@@ -76,11 +76,13 @@ AF_LAYOUT_INLINE void codes_mxfp4(const void *row, uint32_t b, uint32_t c[8]) {
     nibbles(((const af_block_mxfp4 *)row)[b].qs, c);
 }
 
-AF_LAYOUT_INLINE void codes_q2_k(const void *row, uint32_t b, uint32_t c[8]) {
-    const af_block_q2_k *block = (const af_block_q2_k *)row + b / 8;
-    const uint8_t *qs = block->qs + b % 8 / 4 * 32;
+AF_LAYOUT_INLINE void quarter_bytes(const uint8_t qs[64], uint32_t b, uint32_t c[8]) {
     AF_UNROLL
-    for (uint32_t g = 0; g < 8; g++) c[g] = word(qs + 4 * g) >> 2 * (b % 4) & BYTES(3);
+    for (uint32_t g = 0; g < 8; g++) c[g] = word(qs + b / 4 * 32 + 4 * g) >> 2 * (b % 4) & BYTES(3);
+}
+
+AF_LAYOUT_INLINE void codes_q2_k(const void *row, uint32_t b, uint32_t c[8]) {
+    quarter_bytes(((const af_block_q2_k *)row)[b / 8].qs, b % 8, c);
 }
 
 AF_LAYOUT_INLINE void codes_q3_k(const void *row, uint32_t b, uint32_t c[8]) {
@@ -192,6 +194,8 @@ AF_LAYOUT_INLINE void head_iq4_xs(const void *row, uint32_t b, uint32_t blocks, 
     put_half(head, 0, r, block->d);
     sub_scales(scales, 8, head, r);
 }
+
+#include "backend/cpu/pack_iq.h"
 
 /* ---- The body ---- */
 
