@@ -199,7 +199,8 @@ int af_device_list(af_device_info *out, size_t room, size_t *count, const char *
 
 typedef struct af_engine af_engine;
 
-typedef enum af_kv_type { AF_KV_F16, AF_KV_F32 } af_kv_type;
+/* Q8_0: 32 neighbouring elements of a head's key or value share a scale, 34 bytes in place of 64. */
+typedef enum af_kv_type { AF_KV_F16, AF_KV_F32, AF_KV_Q8_0, AF_KV_TYPES } af_kv_type;
 
 typedef struct af_engine_options {
     const char *device;     /* "cpu", "gpu", "gpu:N", part of a GPU's name; "auto" (default): a GPU that is not mere

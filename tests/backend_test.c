@@ -154,6 +154,10 @@ static void logits_with_an_f16_cache_are_those_of_rounded_keys_and_values(void *
     check_against_reference(AF_KV_F16, 4e-3);
 }
 
+static void logits_with_a_q8_0_cache_are_those_of_keys_and_values_in_127_steps(void **state) {
+    check_against_reference(AF_KV_Q8_0, 2e-2);
+}
+
 static void activations_are_rounded_only_in_the_fast_mode(void **state) {
     const shape *rounded = shapes[SHAPES - 1];
     assert_true(rounded->quantized);
@@ -187,18 +191,23 @@ static void chunks_and_neighbours_change_no_bit(void **state) {
     const plan_of_run runs[] = {whole, {1, false}, {7, false}, {32, false}, {7, true}, {1, true}, {TOKENS - 10, true}};
     check_same_bits(&(setup){.threads = 1, .kv = AF_KV_F16}, 1, runs, sizeof runs / sizeof *runs);
     check_same_bits(&(setup){.threads = 1, .kv = AF_KV_F32}, 1, runs, 3);
+    check_same_bits(&(setup){.threads = 1, .kv = AF_KV_Q8_0}, 1, runs, sizeof runs / sizeof *runs);
 }
 
 static void threads_change_no_bit(void **state) {
     const setup setups[] = {{.threads = 1}, {.threads = 2}, {.threads = 5}};
     const plan_of_run runs[] = {whole, {1, false}, {50, true}};
     check_same_bits(setups, 3, runs, 3);
+    const setup q8_0[] = {{.threads = 1, .kv = AF_KV_Q8_0}, {.threads = 5, .kv = AF_KV_Q8_0}};
+    check_same_bits(q8_0, 2, runs, 2);
 }
 
 static void instruction_sets_change_no_bit(void **state) {
     setup setups[] = {{.threads = 1, .isa = "scalar"}, {.threads = 1, .isa = "avx2"}, {.threads = 1}};
     check_same_bits(setups, 3, &whole, 1);
     for (size_t i = 0; i < 3; i++) setups[i].kv = AF_KV_F32, setups[i].exact = true;
+    check_same_bits(setups, 3, &whole, 1);
+    for (size_t i = 0; i < 3; i++) setups[i].kv = AF_KV_Q8_0;
     check_same_bits(setups, 3, &whole, 1);
 }
 
@@ -208,6 +217,8 @@ static void garbage_in_slots_never_written_has_no_effect(void **state) {
     check_same_bits(setups, 2, runs, 3);
     const setup f32[] = {{.threads = 1, .kv = AF_KV_F32}, {.threads = 1, .kv = AF_KV_F32, .poison = true}};
     check_same_bits(f32, 2, runs, 2);
+    const setup q8_0[] = {{.threads = 1, .kv = AF_KV_Q8_0}, {.threads = 1, .kv = AF_KV_Q8_0, .poison = true}};
+    check_same_bits(q8_0, 2, runs, 2);
 }
 
 /* A batch of one token of sequence 0 at `position`; returns its result. */
@@ -340,6 +351,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_are_those_of_the_formulas),
         cmocka_unit_test(logits_with_an_f16_cache_are_those_of_rounded_keys_and_values),
+        cmocka_unit_test(logits_with_a_q8_0_cache_are_those_of_keys_and_values_in_127_steps),
         cmocka_unit_test(activations_are_rounded_only_in_the_fast_mode),
         cmocka_unit_test(chunks_and_neighbours_change_no_bit),
         cmocka_unit_test(threads_change_no_bit),

@@ -110,8 +110,23 @@ static void ref_turn(const af_rope *rope, uint32_t position, double *head) {
     }
 }
 
-static double stored(af_kv_type kv, double x) {
-    return kv == AF_KV_F16 ? (double)af_f16_to_f32(af_f32_to_f16((float)x)) : x;
+static double half(double x) {
+    return (double)af_f16_to_f32(af_f32_to_f16((float)x));
+}
+
+/* A head's key or value as the cache keeps it. */
+static void store(af_kv_type kv, const double *from, uint32_t dim, double *to) {
+    for (uint32_t i = 0, end; i < dim; i = end) {
+        end = i + 32 < dim ? i + 32 : dim; /* elements that share a scale */
+        double most = 0;
+        for (uint32_t j = i; j < end; j++) most = fmax(most, fabs(from[j]));
+        const double d = half(most / 127);
+        for (uint32_t j = i; j < end; j++)
+            to[j] = kv == AF_KV_F32   ? from[j]
+                    : kv == AF_KV_F16 ? half(from[j])
+                    : d > 0           ? d * rint(fmax(-127, fmin(127, from[j] / d)))
+                                      : 0;
+    }
 }
 
 static void ref_rope_store(const forward *f, const af_op_rope_store *s, uint32_t t) {
@@ -128,8 +143,10 @@ static void ref_rope_store(const forward *f, const af_op_rope_store *s, uint32_t
     }
     const uint32_t k_width = (uint32_t)cache->kv_heads * cache->k_dim,
                    v_width = (uint32_t)cache->kv_heads * cache->v_dim;
-    for (uint32_t i = 0; i < k_width; i++) f->k[s->cache][t * k_width + i] = stored(f->kv, k[i]);
-    for (uint32_t i = 0; i < v_width; i++) f->v[s->cache][t * v_width + i] = stored(f->kv, v[i]);
+    for (uint32_t h = 0; h < cache->kv_heads; h++) {
+        store(f->kv, k + h * cache->k_dim, cache->k_dim, f->k[s->cache] + t * k_width + h * cache->k_dim);
+        store(f->kv, v + h * cache->v_dim, cache->v_dim, f->v[s->cache] + t * v_width + h * cache->v_dim);
+    }
 }
 
 static void ref_attend_head(const forward *f, const af_op_attend *a, uint32_t t, uint32_t h) {

@@ -882,7 +882,7 @@ static void the_context_is_native_unless_memory_would_not_hold_it(void **state) 
     assert_int_equal(af_settle_options(&sized, &options, &lowered, NULL), AF_OK);
     assert_true(options.ctx >= 512 && options.ctx < 1u << 30);
     assert_true(lowered);
-    uint64_t bytes = af_plan_kv_bytes(&sized, options.ctx, 2) * options.parallel;
+    uint64_t bytes = af_plan_kv_bytes(&sized, options.ctx, af_kv_cost_of(AF_KV_F16)) * options.parallel;
     assert_true(options.ctx == 512 || bytes < af_os_memory_available());
 }
 

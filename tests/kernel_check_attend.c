@@ -161,56 +161,57 @@ typedef struct attention {
     uint32_t tokens, heads, k_dim, v_dim, first; /* first: the position of token 0 */
     af_kv_type kv;
     float softcap;
-    bool sinks;
+    bool sinks, shared;
 } attention;
 
 static const attention attentions[] = {
-    {1, 1, 64, 64, 70, AF_KV_F16, 0, false},  {4, 3, 64, 64, 60, AF_KV_F16, 0, false},
-    {5, 3, 10, 7, 31, AF_KV_F32, 2, true},    {1, 16, 80, 33, 0, AF_KV_F16, 0, true},
-    {16, 1, 16, 80, 62, AF_KV_F32, 0, false}, {2, 4, 33, 48, 30, AF_KV_F16, 9, false},
-    {1, 9, 24, 16, 95, AF_KV_F32, 0, false}};
+    {1, 1, 64, 64, 70, AF_KV_F16, 0, false, false},  {4, 3, 64, 64, 60, AF_KV_F16, 0, false, false},
+    {5, 3, 10, 7, 31, AF_KV_F32, 2, true, false},    {1, 16, 80, 33, 0, AF_KV_F16, 0, true, false},
+    {16, 1, 16, 80, 62, AF_KV_F32, 0, false, false}, {2, 4, 33, 48, 30, AF_KV_F16, 9, false, false},
+    {1, 9, 24, 16, 95, AF_KV_F32, 0, false, false},  {4, 3, 64, 64, 60, AF_KV_Q8_0, 0, false, false},
+    {5, 3, 10, 7, 31, AF_KV_Q8_0, 2, true, false},   {2, 4, 33, 48, 30, AF_KV_Q8_0, 9, false, false},
+    {1, 16, 80, 33, 0, AF_KV_Q8_0, 0, true, false},  {2, 8, 80, 64, 61, AF_KV_F16, 0, false, true},
+    {1, 9, 40, 33, 70, AF_KV_Q8_0, 0, false, true},  {3, 5, 70, 17, 30, AF_KV_F32, 0, true, true}};
 
-static uint32_t v_stride(const attention *a) {
-    return (a->v_dim + 15) / 16 * 16;
+static af_kv_shape shape_of(const attention *a) {
+    const af_cache cache = {.k_dim = (uint16_t)a->k_dim, .v_dim = (uint16_t)a->v_dim, .shared = a->shared};
+    return af_kv_shape_of(&cache, a->kv);
 }
 
 /* The context's pages: every slot up to the last token's position written, the others NaN. */
 static void store_context(const attention *a, const af_lane_kernels *k, unsigned char *pages, size_t page_bytes) {
+    const af_kv_shape shape = shape_of(a);
     memset(pages, 0xFF, CONTEXT_PAGES * page_bytes);
     kernel_random same = {11};
     for (uint32_t position = 0; position < a->first + a->tokens; position++) {
         float key[DIM_MOST], value[DIM_MOST];
         for (uint32_t i = 0; i < a->k_dim; i++) key[i] = kernel_random_float(&same, -1, 1);
         for (uint32_t i = 0; i < a->v_dim; i++) value[i] = kernel_random_float(&same, -1, 1);
-        k->store[a->kv](key, value, a->k_dim, a->v_dim, v_stride(a), position % AF_KV_PAGE,
+        k->store[a->kv](&shape, key, a->shared ? NULL : value, position % AF_KV_PAGE,
                         pages + position / AF_KV_PAGE * page_bytes);
     }
 }
 
 /* Attention of tokens t0 .. t0 + tokens - 1 of the case, all heads, as one tile; out is (tokens, heads, v_dim). */
 static void run_tile(const attention *a, const af_lane_kernels *k, uint32_t t0, uint32_t tokens, float *out) {
-    const size_t page_bytes = (size_t)(a->k_dim + v_stride(a)) * AF_KV_PAGE * (a->kv == AF_KV_F16 ? 2 : 4);
+    const af_kv_shape shape = shape_of(a);
+    const size_t page_bytes = af_kv_head_bytes(&shape);
     unsigned char *pages = malloc(CONTEXT_PAGES * page_bytes);
     static float q[DIM_MOST * AF_ATTEND_ROWS], w[AF_ATTEND_ROWS * AF_KV_PAGE];
     static float state[AF_ATTEND_ROWS * (17 + DIM_MOST)], total[AF_ATTEND_ROWS * (17 + DIM_MOST)];
     assert_non_null(pages);
+    memset(q, 0, sizeof q);
     store_context(a, k, pages, page_bytes);
-    af_attend_tile tile = {.tokens = tokens,
-                           .heads = a->heads,
-                           .k_dim = a->k_dim,
-                           .v_dim = a->v_dim,
-                           .v_stride = v_stride(a),
-                           .scale = 0.4f,
-                           .softcap = a->softcap,
-                           .q = q,
-                           .w = w};
+    af_attend_tile tile = {
+        .tokens = tokens, .heads = a->heads, .kv = &shape, .scale = 0.4f, .softcap = a->softcap, .q = q, .w = w};
     for (uint32_t t = 0; t < tokens; t++)
         for (uint32_t h = 0; h < a->heads; h++) {
             kernel_random same = {(t0 + t) * 100 + h};
+            const uint32_t row = t * a->heads + h;
             for (uint32_t d = 0; d < a->k_dim; d++)
-                q[d * AF_ATTEND_ROWS + t * a->heads + h] = kernel_random_float(&same, -2, 2);
+                q[a->shared ? row * shape.k_stride + d : d * AF_ATTEND_ROWS + row] = kernel_random_float(&same, -2, 2);
         }
-    const size_t floats = af_attend_state_floats(tokens * a->heads, tile.v_stride);
+    const size_t floats = af_attend_state_floats(tokens * a->heads, shape.v_stride);
     memset(total, 0, sizeof total);
     for (uint32_t r = 0; r < AF_ATTEND_ROWS; r++) total[r] = -FLT_MAX;
     for (uint32_t page = 0; page * AF_KV_PAGE < a->first + t0 + tokens; page++) { /* each page a split of its own */
@@ -272,38 +273,45 @@ typedef struct page_bench {
 
 static void run_pages(void *user) {
     const page_bench *b = user;
-    for (int i = 0; i < b->pages; i++) b->kernels->attend_page[AF_KV_F16](&b->tile, b->state, b->page);
+    for (int i = 0; i < b->pages; i++) b->kernels->attend_page[b->tile.kv->type](&b->tile, b->state, b->page);
 }
 
-static void bench_page(uint32_t tokens, uint32_t heads, uint32_t dim) {
-    float *memory = calloc((size_t)dim * 64 + 512 + af_attend_state_floats(16, dim), sizeof *memory);
-    void *page = calloc((size_t)dim * 2 * AF_KV_PAGE, 2);
+typedef struct bench_case {
+    uint32_t tokens, heads, k_dim, v_dim;
+    af_kv_type kv;
+    bool shared;
+} bench_case;
+
+static void bench_page(const bench_case *c) {
+    static const char *const names[AF_KV_TYPES] = {"f16", "f32", "q8_0"};
+    const af_cache cache = {.k_dim = (uint16_t)c->k_dim, .v_dim = (uint16_t)c->v_dim, .shared = c->shared};
+    const af_kv_shape shape = af_kv_shape_of(&cache, c->kv);
+    const size_t queries = (size_t)shape.k_stride * AF_ATTEND_ROWS;
+    float *memory = calloc(queries + 512 + af_attend_state_floats(16, shape.v_stride), sizeof *memory);
+    void *page = calloc(af_kv_head_bytes(&shape), 1);
     assert_true(memory && page);
-    page_bench b = {.kernels = af_lane_kernels_of(af_cpu_isa()),
-                    .tile = {.tokens = tokens,
-                             .heads = heads,
-                             .k_dim = dim,
-                             .v_dim = dim,
-                             .v_stride = dim,
-                             .scale = 1,
-                             .q = memory,
-                             .w = memory + (size_t)dim * AF_ATTEND_ROWS},
-                    .state = memory + (size_t)dim * AF_ATTEND_ROWS + 512,
-                    .page = page,
-                    .pages = 100};
+    page_bench b = {
+        .kernels = af_lane_kernels_of(af_cpu_isa()),
+        .tile = {.tokens = c->tokens, .heads = c->heads, .kv = &shape, .scale = 1, .q = memory, .w = memory + queries},
+        .state = memory + queries + 512,
+        .page = page,
+        .pages = 100};
     memset(b.tile.end, AF_KV_PAGE, sizeof b.tile.end);
-    char name[64];
-    snprintf(name, sizeof name, "attend page, f16, %u x %u rows, dim %u, one thread", tokens, heads, dim);
-    kernel_report(name, kernel_time(run_pages, &b), 100.0 * tokens * heads * AF_KV_PAGE * dim * 2, "GMAC/s", 0);
+    char name[96];
+    snprintf(name, sizeof name, "attend page, %s, %u x %u rows, dim %u%s, one thread", names[c->kv], c->tokens,
+             c->heads, c->k_dim, c->shared ? " shared" : "");
+    kernel_report(name, kernel_time(run_pages, &b),
+                  100.0 * c->tokens * c->heads * AF_KV_PAGE * (c->k_dim + (double)c->v_dim), "GMAC/s", 0);
     free(memory);
     free(page);
 }
 
 static void bench_attention(void) {
-    bench_page(1, 3, 64);
-    bench_page(5, 3, 64);
-    bench_page(1, 4, 256);
-    bench_page(4, 4, 256);
+    static const bench_case cases[] = {
+        {1, 3, 64, 64, AF_KV_F16, false},    {5, 3, 64, 64, AF_KV_F16, false},   {1, 4, 256, 256, AF_KV_F16, false},
+        {4, 4, 256, 256, AF_KV_F16, false},  {1, 3, 64, 64, AF_KV_Q8_0, false},  {5, 3, 64, 64, AF_KV_Q8_0, false},
+        {4, 4, 256, 256, AF_KV_Q8_0, false}, {1, 16, 576, 512, AF_KV_F16, true}, {1, 16, 576, 512, AF_KV_Q8_0, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_page(&cases[i]);
 }
 
 const kernel_check kernel_checks_attend[] = {

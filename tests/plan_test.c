@@ -246,12 +246,27 @@ static void cache_sizes_are_bounded(void **state) {
 static void kv_bytes_count_windows_only_as_far_as_they_reach(void **state) {
     const fixture *f = *state;
     uint16_t cache;
+    const af_kv_cost f16 = {.elem = 2};
     uint64_t full = KV_HEADS * (K_DIM + V_DIM) * 2;
-    assert_int_equal(af_plan_kv_bytes(f->plan, 1000, 2), 1000 * full);
+    assert_int_equal(af_plan_kv_bytes(f->plan, 1000, f16), 1000 * full);
     assert_int_equal(af_plan_cache(f->plan, 100, 1, 8, 8, &cache, NULL), 0);
-    assert_int_equal(af_plan_kv_bytes(f->plan, 1000, 2), 1000 * full + 100 * 32);
-    assert_int_equal(af_plan_kv_bytes(f->plan, 10, 2), 10 * full + 10 * 32);
-    assert_int_equal(af_plan_kv_bytes(f->plan, UINT64_MAX, 2), UINT64_MAX);
+    assert_int_equal(af_plan_kv_bytes(f->plan, 1000, f16), 1000 * full + 100 * 32);
+    assert_int_equal(af_plan_kv_bytes(f->plan, 10, f16), 10 * full + 10 * 32);
+    assert_int_equal(af_plan_kv_bytes(f->plan, UINT64_MAX, f16), UINT64_MAX);
+}
+
+static void kv_bytes_count_scales_and_what_is_kept_once(void **state) {
+    const fixture *f = *state;
+    uint16_t cache;
+    const af_kv_cost q8_0 = {.elem = 1, .scale = 2};
+    const uint64_t before = af_plan_kv_bytes(f->plan, 10, q8_0);
+    assert_int_equal(af_plan_cache(f->plan, 0, 3, 64, 40, &cache, NULL), 0); /* two scales each, the last for 8 */
+    assert_int_equal(af_plan_kv_bytes(f->plan, 10, q8_0) - before, 10 * 3 * (64 + 4 + 40 + 4));
+    assert_int_equal(af_plan_shared_cache(f->plan, 0, 96, 64, &cache, NULL), 0);
+    assert_int_equal(af_plan_kv_bytes(f->plan, 10, q8_0) - before, 10 * (3 * (64 + 4 + 40 + 4) + 96 + 6));
+    af_error error;
+    assert_int_equal(af_plan_shared_cache(f->plan, 0, 64, 96, &cache, &error), AF_EFORMAT);
+    assert_string_equal(error.text, "elements of a value that its key holds: 96, allowed 64");
 }
 
 static void operations_have_names(void **state) {
@@ -279,6 +294,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(windows_of_too_many_kinds_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(cache_sizes_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(kv_bytes_count_windows_only_as_far_as_they_reach, setup, teardown),
+        cmocka_unit_test_setup_teardown(kv_bytes_count_scales_and_what_is_kept_once, setup, teardown),
         cmocka_unit_test_setup_teardown(operations_have_names, setup, teardown),
         cmocka_unit_test_setup_teardown(a_value_of_no_width_is_refused, setup, teardown),
     };

@@ -46,12 +46,14 @@ def reference():
     return of
 
 
+@pytest.mark.parametrize("kv", ["f16", "q8_0"])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("model", NANO)
-def test_small_models(model, variant, reference):
+def test_small_models(model, variant, kv, reference):
     tokens = random_tokens(500, 500)
     positions = "0,31,32,127,255,256,499"
-    assert digest(model, tokens, positions, *VARIANTS[variant]) == reference(model, tokens, positions)
+    wanted = reference(model, tokens, positions, "--kv", kv)
+    assert digest(model, tokens, positions, "--kv", kv, *VARIANTS[variant]) == wanted
 
 
 @pytest.mark.parametrize("kv", ["f16", "f32"])

@@ -13,6 +13,14 @@ static uint32_t number_or(int64_t value, uint32_t fallback) {
     return value == SHIMMY_UNSET ? fallback : (uint32_t)value;
 }
 
+/* One of the names that the option's table allows. */
+static af_kv_type kv_type(const char *name) {
+    static const char *const names[AF_KV_TYPES] = {[AF_KV_F16] = "f16", [AF_KV_F32] = "f32", [AF_KV_Q8_0] = "q8_0"};
+    unsigned type = 0;
+    while (type + 1 < AF_KV_TYPES && strcmp(name, names[type]) != 0) type++;
+    return (af_kv_type)type;
+}
+
 int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_engine_options *out, af_error *error) {
     af_engine_options e = af_engine_options_default();
     if (options->device) e.device = options->device;
@@ -23,7 +31,7 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
     e.parallel = number_or(options->parallel, parallel);
     e.queue = number_or(options->queue, e.queue);
     e.prefill_chunk = number_or(options->prefill_chunk, e.prefill_chunk);
-    if (options->kv) e.kv = strcmp(options->kv, "f32") == 0 ? AF_KV_F32 : AF_KV_F16;
+    if (options->kv) e.kv = kv_type(options->kv);
     e.exact = options->exact;
     *out = e;
     return 0;

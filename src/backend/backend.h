@@ -17,6 +17,12 @@
 #include "airframe.h"
 #include "plan/plan.h"
 
+/* What each type of KV cache costs. */
+static inline af_kv_cost af_kv_cost_of(af_kv_type type) {
+    static const af_kv_cost costs[AF_KV_TYPES] = {[AF_KV_F16] = {2, 0}, [AF_KV_F32] = {4, 0}, [AF_KV_Q8_0] = {1, 2}};
+    return costs[type];
+}
+
 typedef struct af_backend af_backend;
 typedef uint64_t af_ticket;
 

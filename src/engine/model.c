@@ -179,7 +179,7 @@ static void open_plan(af_model *m, uint32_t ctx) {
     m->info.runnable = true;
     m->info.vocabulary = m->plan->vocabulary;
     if (!m->info.context) m->info.context = m->plan->context;
-    m->info.kv_bytes = af_plan_kv_bytes(m->plan, m->plan->context, sizeof(uint16_t));
+    m->info.kv_bytes = af_plan_kv_bytes(m->plan, m->plan->context, (af_kv_cost){.elem = sizeof(uint16_t)});
 }
 
 static void judge_header(af_model *m) {

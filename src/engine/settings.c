@@ -58,7 +58,7 @@ static int check_range(const char *name, uint32_t value, uint32_t least, uint32_
 }
 
 static uint64_t cache_bytes(const af_plan *plan, const af_engine_options *options, uint32_t ctx) {
-    return af_plan_kv_bytes(plan, ctx, options->kv == AF_KV_F32 ? 4 : 2) * options->parallel;
+    return af_plan_kv_bytes(plan, ctx, af_kv_cost_of(options->kv)) * options->parallel;
 }
 
 /* The largest context, in whole pages, whose cache takes at most `bytes`. */

@@ -99,6 +99,15 @@ int af_plan_cache(af_plan *plan, uint32_t window, uint32_t kv_heads, uint32_t k_
     return 0;
 }
 
+int af_plan_shared_cache(af_plan *plan, uint32_t window, uint32_t k_dim, uint32_t v_dim, uint16_t *out,
+                         af_error *error) {
+    if (v_dim > k_dim)
+        return af_fail(error, AF_EFORMAT, "elements of a value that its key holds: %u, allowed %u", v_dim, k_dim);
+    const int status = af_plan_cache(plan, window, 1, k_dim, v_dim, out, error);
+    if (status == 0) plan->caches[*out].shared = true;
+    return status;
+}
+
 int af_plan_append(af_plan *plan, const af_op *op, af_error *error) {
     assert(plan->op_count == 0 || plan->ops[plan->op_count - 1].kind != AF_OP_HEAD);
     int status = af_plan_check(plan, op, error);
@@ -122,13 +131,14 @@ const char *af_op_kind_name(af_op_kind kind) {
     return names[kind];
 }
 
-uint64_t af_plan_kv_bytes(const af_plan *plan, uint64_t tokens, uint32_t elem_bytes) {
+uint64_t af_plan_kv_bytes(const af_plan *plan, uint64_t tokens, af_kv_cost cost) {
     uint64_t total = 0;
     for (size_t i = 0; i < plan->cache_count; i++) {
         const af_cache *c = &plan->caches[i];
         uint64_t window = plan->groups[c->group].window;
         uint64_t kept = window && window < tokens ? window : tokens;
-        uint64_t token_bytes = (uint64_t)c->kv_heads * ((uint64_t)c->k_dim + c->v_dim) * elem_bytes;
+        uint64_t head_bytes = af_kv_row_bytes(cost, c->k_dim) + (c->shared ? 0 : af_kv_row_bytes(cost, c->v_dim));
+        uint64_t token_bytes = c->kv_heads * head_bytes;
         if (token_bytes && kept > (UINT64_MAX - total) / token_bytes) return UINT64_MAX;
         total += kept * token_bytes;
     }

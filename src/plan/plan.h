@@ -73,6 +73,7 @@ typedef struct af_cache { /* of one layer */
     uint16_t group;
     uint16_t kv_heads;
     uint16_t k_dim, v_dim; /* elements of a head */
+    bool shared;           /* a latent: a value is the first v_dim elements of its key, kept once */
 } af_cache;
 
 typedef enum af_op_kind {
@@ -125,8 +126,9 @@ typedef struct af_op_linear {
 } af_op_linear;
 
 /* Head norms on q and k (kind NONE: none), rotation of both, then k and v of every token go to the cache of `cache` at
- * the token's position p. Where q_span > 0, q is last multiplied by 1 + q_growth ln(1 + floor(p / q_span)). q is
- * changed in place; k and v are not needed after. A norm over all heads of q or k together is an operation of its own.
+ * the token's position p; of a shared cache k alone, and v is AF_NO_VALUE. Where q_span > 0, q is last multiplied by 1
+ * + q_growth ln(1 + floor(p / q_span)). q is changed in place; k and v are not needed after. A norm over all heads of q
+ * or k together is an operation of its own.
  */
 typedef struct af_op_rope_store {
     af_value q, k, v;
@@ -196,14 +198,25 @@ int af_plan_rope(af_plan *plan, const af_rope *rope, uint16_t *out, af_error *er
 /* Adds a layer's cache in the group for `window` (0: full), made if there is none yet. */
 int af_plan_cache(af_plan *plan, uint32_t window, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim, uint16_t *out,
                   af_error *error);
+/* The same for a shared cache: one kv head. */
+int af_plan_shared_cache(af_plan *plan, uint32_t window, uint32_t k_dim, uint32_t v_dim, uint16_t *out,
+                         af_error *error);
 /* Appends an operation; `name` is copied. Checks every shape the operation states against the values it names:
  * AF_EFORMAT with the tensor's name, found and expected. */
 int af_plan_append(af_plan *plan, const af_op *op, af_error *error);
 
 const char *af_op_kind_name(af_op_kind kind);
 
-/* Bytes of KV cache for `tokens` positions of one sequence, elements of `elem_bytes` (window groups need only their
- * window). */
-uint64_t af_plan_kv_bytes(const af_plan *plan, uint64_t tokens, uint32_t elem_bytes);
+/* What a key or value of n elements takes in a KV cache: each element's bytes, and those of a scale for every 32 or
+ * part of 32. */
+typedef struct af_kv_cost {
+    uint32_t elem, scale;
+} af_kv_cost;
+static inline uint64_t af_kv_row_bytes(af_kv_cost cost, uint64_t n) {
+    return n * cost.elem + (n + 31) / 32 * cost.scale;
+}
+
+/* Bytes of KV cache for `tokens` positions of one sequence (window groups need only their window). */
+uint64_t af_plan_kv_bytes(const af_plan *plan, uint64_t tokens, af_kv_cost cost);
 
 #endif

@@ -99,7 +99,8 @@ static int check_rope_store(const check *c) {
     int status = expect_heads(c, r->heads, cache);
     if (!status) status = expect(c, NULL, "width of q", width_of(c, r->q), (uint64_t)r->heads * cache->k_dim);
     if (!status) status = expect(c, NULL, "width of k", width_of(c, r->k), kv_heads * cache->k_dim);
-    if (!status) status = expect(c, NULL, "width of v", width_of(c, r->v), kv_heads * cache->v_dim);
+    assert(cache->shared == (r->v == AF_NO_VALUE));
+    if (!status && !cache->shared) status = expect(c, NULL, "width of v", width_of(c, r->v), kv_heads * cache->v_dim);
     if (!status) status = expect_norm(c, &r->q_norm, "width of the norm of q", cache->k_dim);
     if (!status) status = expect_norm(c, &r->k_norm, "width of the norm of k", cache->k_dim);
     return status;

@@ -229,8 +229,8 @@ static int check_count(const char *what, uint32_t found, uint32_t most, af_error
 static int check_options(const af_plan *plan, const af_backend_options *o, af_error *error) {
     if (plan->op_count == 0 || plan->ops[plan->op_count - 1].kind != AF_OP_HEAD)
         return af_fail(error, AF_EINVAL, "plan: has no head as its last operation");
-    if (o->kv != AF_KV_F16 && o->kv != AF_KV_F32)
-        return af_fail(error, AF_EINVAL, "KV cache type: %d, allowed f16 and f32", (int)o->kv);
+    if ((unsigned)o->kv >= AF_KV_TYPES)
+        return af_fail(error, AF_EINVAL, "KV cache type: %d, allowed f16, f32 and q8_0", (int)o->kv);
     int status = check_count("tokens in a batch", o->max_tokens, MOST_TOKENS, error);
     if (!status) status = check_count("rows in a batch", o->max_rows, MOST_TOKENS, error);
     for (size_t i = 0; i < plan->group_count && !status; i++)

@@ -69,26 +69,35 @@ static uint32_t unit_count(const attend *a) {
 static af_attend_tile tile_of(const attend *a, const unit *u, const af_cpu_worker *worker) {
     return (af_attend_tile){.tokens = u->block->count,
                             .heads = a->heads_a_unit,
-                            .k_dim = a->layer->k_dim,
-                            .v_dim = a->layer->v_dim,
-                            .v_stride = a->layer->v_stride,
+                            .kv = &a->layer->shape,
                             .scale = a->op->scale,
                             .softcap = a->op->softcap,
                             .q = worker->q,
                             .w = worker->w};
 }
 
+/* Puts a query into a tile: as a column, or, for keys that are rows, as a row. */
+static void load_query(const af_attend_tile *tile, uint32_t row, const float *q) {
+    const af_kv_shape *kv = tile->kv;
+    if (!kv->shared) {
+        for (uint32_t d = 0; d < kv->k_dim; d++) tile->q[d * AF_ATTEND_ROWS + row] = q[d];
+        return;
+    }
+    float *const to = tile->q + (size_t)row * kv->k_stride;
+    memcpy(to, q, kv->k_dim * sizeof *to);
+    memset(to + kv->k_dim, 0, (kv->k_stride - kv->k_dim) * sizeof *to);
+}
+
 static void load_queries(const attend *a, const unit *u, const af_attend_tile *tile) {
+    const uint32_t k_dim = tile->kv->k_dim;
     for (uint32_t t = 0; t < tile->tokens; t++) {
-        const float *q =
-            af_cpu_row(&a->cpu->values[a->op->q], u->block->first + t) + (size_t)u->first_head * tile->k_dim;
-        for (uint32_t h = 0; h < tile->heads; h++, q += tile->k_dim)
-            for (uint32_t d = 0; d < tile->k_dim; d++) tile->q[d * AF_ATTEND_ROWS + t * tile->heads + h] = q[d];
+        const float *q = af_cpu_row(&a->cpu->values[a->op->q], u->block->first + t) + (size_t)u->first_head * k_dim;
+        for (uint32_t h = 0; h < tile->heads; h++, q += k_dim) load_query(tile, t * tile->heads + h, q);
     }
 }
 
 static void start_state(const af_attend_tile *tile, float *state) {
-    const size_t floats = af_attend_state_floats(tile->tokens * tile->heads, tile->v_stride);
+    const size_t floats = af_attend_state_floats(tile->tokens * tile->heads, tile->kv->v_stride);
     for (uint32_t r = 0; r < AF_ATTEND_ROWS; r++) state[r] = -FLT_MAX;
     memset(state + AF_ATTEND_ROWS, 0, (floats - AF_ATTEND_ROWS) * sizeof *state);
 }
@@ -113,14 +122,15 @@ static void run_split(const attend *a, const unit *u, af_attend_tile *tile, uint
         }
         assert(pages[page] < a->layer->pages);
         const void *memory = af_kv_store_page(&a->cpu->kv, a->op->cache, pages[page], u->kv_head);
-        a->cpu->kernels->attend_page[a->cpu->kv.type](tile, state, memory);
+        a->cpu->kernels->attend_page[tile->kv->type](tile, state, memory);
     }
 }
 
 static void finish_unit(const attend *a, const unit *u, const af_attend_tile *tile, const float *state) {
     const af_cpu_rows *out = &a->cpu->values[a->op->out];
     a->cpu->kernels->attend_finish(tile, state, a->op->sinks ? a->op->sinks + u->first_head : NULL,
-                                   af_cpu_row(out, u->block->first) + (size_t)u->first_head * tile->v_dim, out->stride);
+                                   af_cpu_row(out, u->block->first) + (size_t)u->first_head * tile->kv->v_dim,
+                                   out->stride);
 }
 
 /* A whole unit, split after split. Late positions see most: they go first, so that threads end together. */
@@ -184,7 +194,7 @@ static uint64_t measure(attend *a) {
         if (tile_rows > a->rows) a->rows = tile_rows;
         rows += (uint64_t)u.block->count * (u.end - u.begin) * AF_KV_PAGE;
     }
-    return rows * a->op->heads * (a->layer->k_dim + (uint64_t)a->layer->v_dim);
+    return rows * a->op->heads * (a->layer->shape.k_dim + (uint64_t)a->layer->shape.v_dim);
 }
 
 void af_cpu_attend(af_cpu *cpu, const af_cpu_op *op) {
@@ -195,7 +205,7 @@ void af_cpu_attend(af_cpu *cpu, const af_cpu_op *op) {
     a.head_parts = heads_of(&a) / a.heads_a_unit;
     cut_blocks(&a);
     const uint64_t work = measure(&a);
-    a.state_floats = af_attend_state_floats(a.rows, a.layer->v_stride);
+    a.state_floats = af_attend_state_floats(a.rows, a.layer->shape.v_stride);
     const uint32_t units = unit_count(&a);
     if (cpu->threads == 1 || work <= LITTLE_WORK) {
         for (uint32_t i = 0; i < units; i++) run_unit(&a, i, 0);
@@ -213,9 +223,9 @@ void af_cpu_attend(af_cpu *cpu, const af_cpu_op *op) {
 af_cpu_attend_needs af_cpu_attend_sizes(const af_plan *plan) {
     af_cpu_attend_needs needs = {.w = (size_t)AF_ATTEND_ROWS * AF_KV_PAGE};
     for (size_t i = 0; i < plan->cache_count; i++) {
-        const size_t q = (size_t)plan->caches[i].k_dim * AF_ATTEND_ROWS;
-        const uint32_t v_stride = (plan->caches[i].v_dim + 15u) / 16u * 16u;
-        const size_t state = af_attend_state_floats(AF_ATTEND_ROWS, v_stride);
+        const af_kv_shape shape = af_kv_shape_of(&plan->caches[i], AF_KV_F16); /* any type: floats only are counted */
+        const size_t q = (size_t)shape.k_stride * AF_ATTEND_ROWS;
+        const size_t state = af_attend_state_floats(AF_ATTEND_ROWS, shape.v_stride);
         if (q > needs.q) needs.q = q;
         if (state > needs.state) needs.state = state;
     }

@@ -134,28 +134,29 @@ static void store_token(const af_cpu *cpu, const af_op_rope_store *s, uint32_t t
     const uint32_t *pages = cpu->batch->seqs[at->seq].pages[cpu->plan->caches[s->cache].group];
     const uint32_t page = pages[at->position / AF_KV_PAGE], slot = at->position % AF_KV_PAGE;
     assert(page < layer->pages);
+    const af_kv_shape *shape = &layer->shape;
     for (uint32_t h = 0; h < layer->kv_heads; h++)
-        cpu->kernels->store[cpu->kv.type](k + (size_t)h * layer->k_dim, v + (size_t)h * layer->v_dim, layer->k_dim,
-                                          layer->v_dim, layer->v_stride, slot,
-                                          af_kv_store_page(&cpu->kv, s->cache, page, h));
+        cpu->kernels->store[shape->type](shape, k + (size_t)h * shape->k_dim, v ? v + (size_t)h * shape->v_dim : NULL,
+                                         slot, af_kv_store_page(&cpu->kv, s->cache, page, h));
 }
 
 static void rope_store_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
     const af_op_rope_store *s = job;
     const af_kv_layer *layer = &cpu->kv.layers[s->cache];
+    const uint32_t k_dim = layer->shape.k_dim;
     for (uint32_t t = begin; t < end; t++) {
         float *q = af_cpu_row(&cpu->values[s->q], t), *k = af_cpu_row(&cpu->values[s->k], t);
-        turn_heads(cpu, &s->q_norm, s->rope, t, q, s->heads, layer->k_dim);
+        turn_heads(cpu, &s->q_norm, s->rope, t, q, s->heads, k_dim);
         const float factor = query_factor(s, cpu->batch->tokens[t].position);
-        if (factor != 1.0f) cpu->kernels->scale(q, factor, (size_t)s->heads * layer->k_dim);
-        turn_heads(cpu, &s->k_norm, s->rope, t, k, layer->kv_heads, layer->k_dim);
-        store_token(cpu, s, t, k, af_cpu_row(&cpu->values[s->v], t));
+        if (factor != 1.0f) cpu->kernels->scale(q, factor, (size_t)s->heads * k_dim);
+        turn_heads(cpu, &s->k_norm, s->rope, t, k, layer->kv_heads, k_dim);
+        store_token(cpu, s, t, k, layer->shape.shared ? NULL : af_cpu_row(&cpu->values[s->v], t));
     }
 }
 
 void af_cpu_rope_store(af_cpu *cpu, const af_cpu_op *op) {
     const af_op_rope_store *s = &op->op->u.rope_store;
     const af_kv_layer *layer = &cpu->kv.layers[s->cache];
-    const size_t width = (size_t)(s->heads + layer->kv_heads * 2u) * layer->k_dim;
+    const size_t width = (size_t)(s->heads + layer->kv_heads * 2u) * layer->shape.k_dim;
     af_cpu_ranges(cpu, rope_store_rows, s, cpu->batch->token_count, width);
 }

@@ -7,20 +7,30 @@
 
 #define VECTOR 16u /* elements */
 
-static size_t elem_bytes(af_kv_type type) {
-    return type == AF_KV_F16 ? 2 : 4;
+static uint32_t whole_vectors(uint32_t dim) {
+    return (dim + VECTOR - 1) / VECTOR * VECTOR;
+}
+
+af_kv_shape af_kv_shape_of(const af_cache *cache, af_kv_type type) {
+    return (af_kv_shape){.type = type,
+                         .shared = cache->shared,
+                         .k_dim = cache->k_dim,
+                         .v_dim = cache->v_dim,
+                         .k_stride = whole_vectors(cache->k_dim),
+                         .v_stride = whole_vectors(cache->v_dim)};
+}
+
+size_t af_kv_head_bytes(const af_kv_shape *s) {
+    const size_t elem = af_kv_elem_bytes(s->type), key_scales = af_kv_scale_bytes(s->type, s->k_dim);
+    if (s->shared) return (size_t)s->k_stride * AF_KV_PAGE * elem + key_scales;
+    return ((size_t)s->k_dim + s->v_stride) * AF_KV_PAGE * elem + key_scales + af_kv_scale_bytes(s->type, s->v_dim);
 }
 
 /* Lays out one layer at *end and moves *end past it; false if sizes overflow. */
-static bool lay_out(af_kv_layer *layer, const af_cache *cache, uint32_t pages, size_t elem, size_t *end) {
-    const uint32_t v_stride = (cache->v_dim + VECTOR - 1) / VECTOR * VECTOR;
-    *layer = (af_kv_layer){.offset = *end,
-                           .head_bytes = ((size_t)cache->k_dim + v_stride) * AF_KV_PAGE * elem,
-                           .pages = pages,
-                           .kv_heads = cache->kv_heads,
-                           .k_dim = cache->k_dim,
-                           .v_dim = cache->v_dim,
-                           .v_stride = v_stride};
+static bool lay_out(af_kv_layer *layer, const af_cache *cache, uint32_t pages, af_kv_type type, size_t *end) {
+    *layer = (af_kv_layer){
+        .offset = *end, .pages = pages, .kv_heads = cache->kv_heads, .shape = af_kv_shape_of(cache, type)};
+    layer->head_bytes = af_kv_head_bytes(&layer->shape);
     size_t heads, bytes;
     return !__builtin_mul_overflow((size_t)pages, (size_t)cache->kv_heads, &heads) &&
            !__builtin_mul_overflow(heads, layer->head_bytes, &bytes) && !__builtin_add_overflow(*end, bytes, end);
@@ -28,14 +38,14 @@ static bool lay_out(af_kv_layer *layer, const af_cache *cache, uint32_t pages, s
 
 int af_kv_store_open(af_kv_store *store, const af_plan *plan, af_kv_type type, const uint32_t pages[AF_PLAN_GROUPS],
                      af_error *error) {
-    *store = (af_kv_store){.type = type};
+    *store = (af_kv_store){0};
     if (plan->cache_count == 0) return 0;
     const size_t table = plan->cache_count * sizeof *store->layers;
     store->layers = malloc(table);
     if (!store->layers) return af_fail_memory(error, table, "the KV cache's layout");
     for (size_t i = 0; i < plan->cache_count; i++) {
         const af_cache *cache = &plan->caches[i];
-        if (!lay_out(&store->layers[i], cache, pages[cache->group], elem_bytes(type), &store->bytes)) {
+        if (!lay_out(&store->layers[i], cache, pages[cache->group], type, &store->bytes)) {
             store->bytes = 0;
             af_kv_store_close(store);
             return af_fail_memory(error, SIZE_MAX, "the KV cache");

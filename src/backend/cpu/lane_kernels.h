@@ -8,6 +8,7 @@
 #define AF_CPU_LANE_KERNELS_H
 
 #include "airframe.h"
+#include "backend/cpu/kv_store.h"
 #include "backend/cpu/linear.h"
 #include "plan/plan.h"
 
@@ -17,12 +18,12 @@
 /* A tile of queries. Rows are token-major: row = token * heads + head. */
 typedef struct af_attend_tile {
     uint32_t tokens, heads;        /* tokens * heads <= AF_ATTEND_ROWS */
-    uint32_t k_dim, v_dim;         /* elements of a head */
-    uint32_t v_stride;             /* v_dim rounded up to whole vectors */
+    const af_kv_shape *kv;         /* of a page */
     float scale, softcap;          /* softcap 0: none */
     uint8_t begin[AF_ATTEND_ROWS]; /* for each token, the slots of the current page it sees: begin <= slot < end */
     uint8_t end[AF_ATTEND_ROWS];
-    float *q; /* (k_dim, AF_ATTEND_ROWS): a column is a query */
+    float *q; /* (k_dim, AF_ATTEND_ROWS): a column is a query; of a shared cache (AF_ATTEND_ROWS, k_stride), padded with
+                 zeros: a row is */
     float *w; /* (AF_ATTEND_ROWS, AF_KV_PAGE): scores, then weights of the current page */
 } af_attend_tile;
 
@@ -48,13 +49,12 @@ typedef struct af_lane_kernels {
     /* Rotates one head in place by one token's table (cpu_ops.c: adjacent pairs have entries doubled, sines signed). */
     void (*rotate)(const af_rope *rope, const float *cosines, const float *sines, float *head);
 
-    /* Writes one token's k (k_dim) and v (v_dim) of one kv head into `slot` of a page; layout in kv_store.h. */
-    void (*store[2])(const float *k, const float *v, uint32_t k_dim, uint32_t v_dim, uint32_t v_stride, uint32_t slot,
-                     void *page);
+    /* Writes one token's k (k_dim) and v (v_dim; NULL where it is part of k) of one kv head into `slot` of a page. */
+    void (*store[AF_KV_TYPES])(const af_kv_shape *shape, const float *k, const float *v, uint32_t slot, void *page);
 
     /* Attention (plan.h): one page into a state; a state into that of the earlier positions, `total`; and the end: the
      * result of token t and head h at out + t * stride + h * v_dim. sinks: NULL, or one for each head. */
-    void (*attend_page[2])(const af_attend_tile *tile, float *state, const void *page);
+    void (*attend_page[AF_KV_TYPES])(const af_attend_tile *tile, float *state, const void *page);
     void (*attend_merge)(const af_attend_tile *tile, float *total, const float *part);
     void (*attend_finish)(const af_attend_tile *tile, const float *state, const float *sinks, float *out,
                           size_t stride);

@@ -1,9 +1,10 @@
-/* lane_rows.h - norms, activations, rotation and the cache's writes on one row, compiled once for each instruction set
+/* lane_rows.h - norms, activations and rotation on one row, compiled once for each instruction set
  * (see lanes.h). Included by lane_kernels_*.c only. */
 #ifndef AF_CPU_LANE_ROWS_H
 #define AF_CPU_LANE_ROWS_H
 
 #include "backend/cpu/lane_kernels.h"
+#include "backend/cpu/lane_store.h"
 #include "backend/cpu/vecmath.h"
 
 /* Sum over n elements: lane i takes elements i, i + 16, ...; then the tree of lanes_sum. */
@@ -121,32 +122,14 @@ LANES_TARGET static void rotate_head(const af_rope *rope, const float *cosines, 
     }
 }
 
-LANES_TARGET static void store_f16(const float *k, const float *v, uint32_t k_dim, uint32_t v_dim, uint32_t v_stride,
-                                   uint32_t slot, void *page) {
-    uint16_t *const keys = page, *const values = keys + (size_t)k_dim * AF_KV_PAGE + (size_t)slot * v_stride;
-    uint16_t part[LANES];
-    for (size_t d = 0; d < k_dim; d += LANES) {
-        const size_t left = lanes_left(k_dim, d);
-        lanes_store_f16(part, lanes_load_n(k + d, left));
-        for (size_t i = 0; i < left; i++) keys[(d + i) * AF_KV_PAGE + slot] = part[i];
-    }
-    for (size_t d = 0; d < v_dim; d += LANES) lanes_store_f16(values + d, lanes_load_n(v + d, lanes_left(v_dim, d)));
-}
-
-LANES_TARGET static void store_f32(const float *k, const float *v, uint32_t k_dim, uint32_t v_dim, uint32_t v_stride,
-                                   uint32_t slot, void *page) {
-    float *const keys = page, *const values = keys + (size_t)k_dim * AF_KV_PAGE + (size_t)slot * v_stride;
-    for (size_t d = 0; d < k_dim; d++) keys[d * AF_KV_PAGE + slot] = k[d];
-    for (size_t d = 0; d < v_dim; d += LANES) lanes_store(values + d, lanes_load_n(v + d, lanes_left(v_dim, d)));
-}
-
 #define AF_LANE_KERNELS_TABLE                                                                                          \
     {                                                                                                                  \
         .norm = norm_row, .scale = scale_row, .add = add_row, .act = act_row, .glu = glu_row,                          \
         .residual = residual_row, .softcap = softcap_row, .best = best_of_row, .rotate = rotate_head,                  \
-        .store = {[AF_KV_F16] = store_f16, [AF_KV_F32] = store_f32},                                                   \
-        .attend_page = {[AF_KV_F16] = attend_page_f16, [AF_KV_F32] = attend_page_f32}, .attend_merge = attend_merge,   \
-        .attend_finish = attend_finish                                                                                 \
+        .store = {[AF_KV_F16] = store_f16, [AF_KV_F32] = store_f32, [AF_KV_Q8_0] = store_q8_0},                        \
+        .attend_page =                                                                                                 \
+            {[AF_KV_F16] = attend_page_f16, [AF_KV_F32] = attend_page_f32, [AF_KV_Q8_0] = attend_page_q8_0},           \
+        .attend_merge = attend_merge, .attend_finish = attend_finish                                                   \
     }
 
 #endif

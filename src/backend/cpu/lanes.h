@@ -8,6 +8,8 @@
  * An instruction set provides
  *     lanes, LANES_TARGET, LANES_TILE (query rows that fit its registers in lane_attend.h)
  *     lanes_zero, lanes_set, lanes_load[_n], lanes_store[_n], lanes_load_f16, lanes_store_f16
+ *     lanes_set_f16       one f16 in every lane
+ *     lanes_load_i8, lanes_store_i8   whole numbers of -127 .. 127
  *     lanes_add, lanes_sub, lanes_mul, lanes_div, lanes_fma (a * b + c, rounded once)
  *     lanes_max           a > b ? a : b, so a NaN in a gives b
  *     lanes_select_lt     a < b ? x : y, lane by lane

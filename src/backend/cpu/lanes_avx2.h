@@ -49,6 +49,21 @@ LANES_FN void lanes_store_f16(uint16_t *p, lanes a) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128((__m128i *)(void *)(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
 }
+LANES_FN lanes lanes_set_f16(uint16_t x) {
+    return lanes_set(_cvtsh_ss(x));
+}
+LANES_FN lanes lanes_load_i8(const int8_t *p) {
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return (lanes){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+                   _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)))};
+}
+LANES_FN __m128i lanes_half_i16(__m256 a) {
+    const __m256i i = _mm256_cvtps_epi32(a);
+    return _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
+}
+LANES_FN void lanes_store_i8(int8_t *p, lanes a) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm_packs_epi16(lanes_half_i16(a.lo), lanes_half_i16(a.hi)));
+}
 LANES_FN lanes lanes_add(lanes a, lanes b) {
     return (lanes){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
 }

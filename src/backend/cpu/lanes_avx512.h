@@ -37,6 +37,15 @@ LANES_FN lanes lanes_load_f16(const uint16_t *p) {
 LANES_FN void lanes_store_f16(uint16_t *p, lanes a) {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
+LANES_FN lanes lanes_set_f16(uint16_t x) {
+    return _mm512_set1_ps(_cvtsh_ss(x));
+}
+LANES_FN lanes lanes_load_i8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+LANES_FN void lanes_store_i8(int8_t *p, lanes a) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a)));
+}
 LANES_FN lanes lanes_add(lanes a, lanes b) {
     return _mm512_add_ps(a, b);
 }

@@ -49,6 +49,15 @@ LANES_FN lanes lanes_load_f16(const uint16_t *p) {
 LANES_FN void lanes_store_f16(uint16_t *p, lanes a) {
     for (int i = 0; i < LANES; i++) p[i] = af_f32_to_f16(a.at[i]);
 }
+LANES_FN lanes lanes_set_f16(uint16_t x) {
+    return lanes_set(af_f16_to_f32(x));
+}
+LANES_FN lanes lanes_load_i8(const int8_t *p) {
+    LANES_EACH((float)p[i]);
+}
+LANES_FN void lanes_store_i8(int8_t *p, lanes a) {
+    for (int i = 0; i < LANES; i++) p[i] = (int8_t)a.at[i];
+}
 LANES_FN lanes lanes_add(lanes a, lanes b) {
     LANES_EACH(a.at[i] + b.at[i]);
 }
