@@ -77,16 +77,20 @@ static void every_small_plan_with_a_cache_of_half_floats(void **state) {
     check_shapes(AF_KV_F16);
 }
 
+static void every_small_plan_with_a_cache_of_q8_0(void **state) {
+    check_shapes(AF_KV_Q8_0);
+}
+
 static void heads_that_no_kernel_takes_are_refused_by_their_size(void **state) {
     need_device();
     shape s = *shapes[0];
-    s.k_dim = s.v_dim = 264;
+    s.k_dim = s.v_dim = 1032;
     af_plan *plan = make_plan(&s);
     const af_backend_options options = {.exact = true, .pages = {4}, .max_tokens = 8, .max_rows = 1};
     af_backend *backend;
     af_error error;
     assert_int_equal(af_backend_open(DEVICE, plan, &options, &backend, &error), AF_EUNSUPPORTED);
-    assert_non_null(strstr(error.text, "264"));
+    assert_non_null(strstr(error.text, "1032"));
     af_plan_close(plan);
 }
 
@@ -94,6 +98,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_small_plan_with_an_exact_cache),
         cmocka_unit_test(every_small_plan_with_a_cache_of_half_floats),
+        cmocka_unit_test(every_small_plan_with_a_cache_of_q8_0),
         cmocka_unit_test(heads_that_no_kernel_takes_are_refused_by_their_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,16 +125,18 @@ typedef struct af_op_linear {
     float scale;       /* 1 unless the family says otherwise */
 } af_op_linear;
 
-/* Head norms on q and k (kind NONE: none), rotation of both, then k and v of every token go to the cache of `cache` at
- * the token's position p; of a shared cache k alone, and v is AF_NO_VALUE. Where q_span > 0, q is last multiplied by 1
+/* Head norms on q and k (kind NONE: none; one narrower than a head norms its first elements), rotation of both, then k
+ * and v of every token go to the cache of `cache` at the token's position p; of a shared cache k alone, and v is
+ * AF_NO_VALUE. Where q_span > 0, q is last multiplied by 1
  * + q_growth ln(1 + floor(p / q_span)). q is changed in place; k and v are not needed after. A norm over all heads of q
  * or k together is an operation of its own.
  */
 typedef struct af_op_rope_store {
     af_value q, k, v;
-    uint16_t heads; /* of q */
-    uint16_t cache; /* index into plan->caches: kv_heads, k_dim, v_dim */
-    uint16_t rope;  /* index into plan->ropes */
+    uint16_t heads;      /* of q */
+    uint16_t cache;      /* index into plan->caches: kv_heads, k_dim, v_dim */
+    uint16_t rope;       /* index into plan->ropes */
+    uint16_t rope_first; /* element of a head with which its `rotated` ones begin */
     af_norm q_norm, k_norm;
     float q_growth;
     uint32_t q_span; /* positions */

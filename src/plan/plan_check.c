@@ -36,6 +36,11 @@ static int expect_norm(const check *c, const af_norm *norm, const char *what, ui
     return norm->kind == AF_NORM_NONE ? 0 : expect(c, NULL, what, norm->width, width);
 }
 
+/* Of the first elements of a head, or of all. */
+static int expect_head_norm(const check *c, const af_norm *norm, const char *what, uint32_t dim) {
+    return norm->kind != AF_NORM_NONE && norm->width > dim ? expect(c, NULL, what, norm->width, dim) : 0;
+}
+
 static int check_embed(const check *c) {
     const af_op_embed *e = &c->op->u.embed;
     uint32_t rows = c->plan->vocabulary ? c->plan->vocabulary : e->table.rows;
@@ -92,17 +97,17 @@ static int check_rope_store(const check *c) {
     const af_cache *cache = cache_of(c, r->cache);
     assert(r->rope < c->plan->rope_count);
     uint32_t rotated = c->plan->ropes[r->rope].rotated;
-    if (rotated > cache->k_dim)
-        return af_fail(c->error, AF_EFORMAT, "%s: rotates %u elements of each head, allowed %u", c->op->name, rotated,
-                       cache->k_dim);
+    if (r->rope_first + rotated > cache->k_dim)
+        return af_fail(c->error, AF_EFORMAT, "%s: rotates %u elements of each head, allowed %d", c->op->name, rotated,
+                       cache->k_dim - r->rope_first);
     uint64_t kv_heads = cache->kv_heads;
     int status = expect_heads(c, r->heads, cache);
     if (!status) status = expect(c, NULL, "width of q", width_of(c, r->q), (uint64_t)r->heads * cache->k_dim);
     if (!status) status = expect(c, NULL, "width of k", width_of(c, r->k), kv_heads * cache->k_dim);
     assert(cache->shared == (r->v == AF_NO_VALUE));
     if (!status && !cache->shared) status = expect(c, NULL, "width of v", width_of(c, r->v), kv_heads * cache->v_dim);
-    if (!status) status = expect_norm(c, &r->q_norm, "width of the norm of q", cache->k_dim);
-    if (!status) status = expect_norm(c, &r->k_norm, "width of the norm of k", cache->k_dim);
+    if (!status) status = expect_head_norm(c, &r->q_norm, "width of the norm of q", cache->k_dim);
+    if (!status) status = expect_head_norm(c, &r->k_norm, "width of the norm of k", cache->k_dim);
     return status;
 }
 

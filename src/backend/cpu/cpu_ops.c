@@ -111,15 +111,16 @@ void af_cpu_turn(af_cpu *cpu) {
 }
 
 /* Norms and rotates the heads of one token's q or k. */
-static void turn_heads(const af_cpu *cpu, const af_norm *norm, size_t rope, uint32_t token, float *heads,
-                       uint32_t count, uint32_t dim) {
-    const af_rope *spec = &cpu->plan->ropes[rope];
-    const float *cosines = af_cpu_row(&cpu->turns[rope].cosines, token);
-    const float *sines = af_cpu_row(&cpu->turns[rope].sines, token);
+static void turn_heads(const af_cpu *cpu, const af_op_rope_store *s, const af_norm *norm, uint32_t token, float *heads,
+                       uint32_t count) {
+    const af_rope *spec = &cpu->plan->ropes[s->rope];
+    const float *cosines = af_cpu_row(&cpu->turns[s->rope].cosines, token);
+    const float *sines = af_cpu_row(&cpu->turns[s->rope].sines, token);
+    const uint32_t dim = cpu->kv.layers[s->cache].shape.k_dim;
     for (uint32_t h = 0; h < count; h++) {
         float *head = heads + (size_t)h * dim;
         if (norm->kind != AF_NORM_NONE) cpu->kernels->norm(norm, h, head, head);
-        cpu->kernels->rotate(spec, cosines, sines, head);
+        cpu->kernels->rotate(spec, cosines, sines, head + s->rope_first);
     }
 }
 
@@ -143,13 +144,12 @@ static void store_token(const af_cpu *cpu, const af_op_rope_store *s, uint32_t t
 static void rope_store_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
     const af_op_rope_store *s = job;
     const af_kv_layer *layer = &cpu->kv.layers[s->cache];
-    const uint32_t k_dim = layer->shape.k_dim;
     for (uint32_t t = begin; t < end; t++) {
         float *q = af_cpu_row(&cpu->values[s->q], t), *k = af_cpu_row(&cpu->values[s->k], t);
-        turn_heads(cpu, &s->q_norm, s->rope, t, q, s->heads, k_dim);
+        turn_heads(cpu, s, &s->q_norm, t, q, s->heads);
         const float factor = query_factor(s, cpu->batch->tokens[t].position);
-        if (factor != 1.0f) cpu->kernels->scale(q, factor, (size_t)s->heads * k_dim);
-        turn_heads(cpu, &s->k_norm, s->rope, t, k, layer->kv_heads, k_dim);
+        if (factor != 1.0f) cpu->kernels->scale(q, factor, (size_t)s->heads * layer->shape.k_dim);
+        turn_heads(cpu, s, &s->k_norm, t, k, layer->kv_heads);
         store_token(cpu, s, t, k, layer->shape.shared ? NULL : af_cpu_row(&cpu->values[s->v], t));
     }
 }

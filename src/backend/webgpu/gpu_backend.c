@@ -105,11 +105,13 @@ static void widest(const af_plan *plan, uint32_t *in, uint32_t *raw) {
 }
 
 static void open_caches(af_gpu_backend *b, int *status, af_error *error) {
-    const uint64_t element = b->options.kv == AF_KV_F32 ? 4 : 2;
+    const af_kv_type kv = b->options.kv;
     for (size_t i = 0; i < b->plan->cache_count && *status == AF_OK; i++) {
         const af_cache *c = &b->plan->caches[i];
-        const uint64_t slots = (uint64_t)b->options.pages[c->group] * AF_KV_PAGE * c->kv_heads * element;
-        const uint64_t largest = slots * larger(af_gpu_key_row(c), c->v_dim);
+        const uint64_t slots = (uint64_t)b->options.pages[c->group] * AF_KV_PAGE * c->kv_heads;
+        const uint64_t keys = slots * af_gpu_row_bytes(af_gpu_key_row(c, kv), kv);
+        const uint64_t values = c->shared ? 0 : slots * af_gpu_row_bytes(af_gpu_value_row(c, kv), kv);
+        const uint64_t largest = keys > values ? keys : values;
         if (largest > b->gpu->binding_limit) {
             *status =
                 af_fail(error, AF_ENOMEM,
@@ -117,9 +119,9 @@ static void open_caches(af_gpu_backend *b, int *status, af_error *error) {
                         (double)largest / 1e6, b->gpu->info.name, (double)b->gpu->binding_limit / 1e6);
             return;
         }
-        make(b, &b->k_caches[i], slots * af_gpu_key_row(c), "the KV cache", status, error);
-        make(b, &b->v_caches[i], slots * c->v_dim, "the KV cache", status, error);
-        b->kv_bytes += slots * (af_gpu_key_row(c) + c->v_dim);
+        make(b, &b->k_caches[i], keys, "the KV cache", status, error);
+        if (!c->shared) make(b, &b->v_caches[i], values, "the KV cache", status, error);
+        b->kv_bytes += keys + values;
     }
 }
 

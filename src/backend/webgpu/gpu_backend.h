@@ -61,7 +61,7 @@ uint64_t af_gpu_weights_bytes(const af_gpu_weights *weights);
 typedef enum af_gpu_grid {
     AF_GPU_GRID_ROWS,   /* x = count */
     AF_GPU_GRID_HEADS,  /* x fixed, y = count */
-    AF_GPU_GRID_TILES,  /* x fixed, y = tiles of neighbouring tokens */
+    AF_GPU_GRID_TILES,  /* x fixed, y = tiles of neighbouring tokens, z = parts of a tile */
     AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, or the tiled one */
     AF_GPU_GRID_FLOAT,  /* float matrices in portions of tokens */
     AF_GPU_GRID_DECODE, /* 16 rows a workgroup, all tokens at once */
@@ -86,6 +86,7 @@ typedef struct af_gpu_step {
     int32_t stretches_at; /* ... that holds their number */
     int32_t choice_at;    /* parameter that holds where this batch's choices go; -1: none */
     uint32_t x;           /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
+    uint32_t parts;       /* AF_GPU_GRID_TILES: of a tile */
     bool per_row;         /* counts wanted rows, not tokens */
 } af_gpu_step;
 
@@ -162,9 +163,19 @@ static inline uint32_t af_gpu_packet(uint32_t cols) {
     return 3 * blocks + (blocks + 1) / 2;
 }
 
-/* Elements of a key's row in the cache: shaders load eight at a time. Those past k_dim are zeros. */
-static inline uint32_t af_gpu_key_row(const af_cache *c) {
-    return (c->k_dim + 7u) / 8 * 8;
+/* Elements of a row of the cache, for keys and for values (shaders/cache.wgsl): shaders load eight of a key at a time,
+ * and q8_0 has a scale for every 32. Those past the head's are zeros. Of a shared cache a value's row is its key's. */
+static inline uint32_t af_gpu_key_row(const af_cache *c, af_kv_type type) {
+    const uint32_t unit = type == AF_KV_Q8_0 ? 32 : 8;
+    return (c->k_dim + unit - 1) / unit * unit;
+}
+static inline uint32_t af_gpu_value_row(const af_cache *c, af_kv_type type) {
+    if (c->shared) return af_gpu_key_row(c, type);
+    return type == AF_KV_Q8_0 ? (c->v_dim + 31u) / 32 * 32 : c->v_dim;
+}
+static inline uint64_t af_gpu_row_bytes(uint32_t row, af_kv_type type) {
+    const uint32_t scales = type == AF_KV_Q8_0 ? (row / 32 + 1) / 2 * 4 : 0; /* whole words */
+    return (uint64_t)row * af_kv_cost_of(type).elem + scales;
 }
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);

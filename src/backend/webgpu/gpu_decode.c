@@ -187,8 +187,8 @@ static bool fold_linear(decoder *d, size_t i) {
 
 /* ---- Attention ---- */
 
-static bool folds_head_norm(const af_norm *n) {
-    return n->kind == AF_NORM_NONE || (n->kind == AF_NORM_RMS && !n->bias && !n->per_head_weight);
+static bool folds_head_norm(const af_norm *n, uint32_t dim) {
+    return n->kind == AF_NORM_NONE || (n->kind == AF_NORM_RMS && !n->bias && !n->per_head_weight && n->width == dim);
 }
 
 /* What decode_attend.wgsl does, and its threads and workgroup memory hold. */
@@ -196,11 +196,12 @@ static bool folds_attention(const decoder *d, size_t i) {
     const af_op *store = op_at(d, i), *attend = op_at(d, i + 1);
     if (!attend || attend->kind != AF_OP_ATTEND || attend->u.attend.cache != store->u.rope_store.cache) return false;
     const af_op_rope_store *r = &store->u.rope_store;
-    if (!folds_head_norm(&r->q_norm) || !folds_head_norm(&r->k_norm) || r->q_span) return false;
     const af_cache *c = &d->c->b->plan->caches[store->u.rope_store.cache];
-    const uint32_t share = store->u.rope_store.heads / c->kv_heads;
-    return c->k_dim <= 256 && c->v_dim <= 256 && c->k_dim % 8 == 0 && c->v_dim % 8 == 0 && share <= 16 &&
-           share * c->k_dim <= 2048 && share * c->v_dim <= 4096;
+    if (!folds_head_norm(&r->q_norm, c->k_dim) || !folds_head_norm(&r->k_norm, c->k_dim)) return false;
+    if (r->q_span || r->rope_first) return false;
+    const uint32_t share = store->u.rope_store.heads / c->kv_heads, unit = d->c->b->options.kv == AF_KV_Q8_0 ? 32 : 8;
+    return !c->shared && c->k_dim <= 256 && c->v_dim <= 256 && c->k_dim % unit == 0 && c->v_dim % unit == 0 &&
+           share <= 16 && share * c->k_dim <= 2048 && share * c->v_dim <= 4096;
 }
 
 /* Groups of threads that take values in turn: as many as there are threads for and `joined` has room. */
@@ -218,7 +219,7 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
     const af_cache *cache = &b->plan->caches[r->cache];
     const af_rope *rope = &b->plan->ropes[r->rope];
     af_gpu_step *s = af_gpu_add_step(c, attend->name, AF_GPU_GRID_STRETCH);
-    const af_gpu_constant constants[] = {{"KV_F32", b->options.kv == AF_KV_F32},
+    const af_gpu_constant constants[] = {{"KV", b->options.kv},
                                          {"HEADS", r->heads},
                                          {"KV_HEADS", cache->kv_heads},
                                          {"K_DIM", cache->k_dim},

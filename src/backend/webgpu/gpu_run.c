@@ -175,7 +175,7 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
         dispatch(b, pass, s, p, params, (grid){s->x, count, 1});
         return;
     case AF_GPU_GRID_TILES:
-        dispatch(b, pass, s, p, params, (grid){s->x, shape->tiles, 1});
+        dispatch(b, pass, s, p, params, (grid){s->x, shape->tiles, s->parts});
         return;
     case AF_GPU_GRID_STRETCH:
         dispatch(b, pass, s, p, params, (grid){shape->stretches, s->x, count});

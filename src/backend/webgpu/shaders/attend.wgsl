@@ -1,7 +1,7 @@
 // attend.wgsl - attention of one query head over the pages it sees, for a tile of up to eight neighbouring tokens of one
 // sequence (plan.h, af_op_attend).
 //
-// One workgroup of 128 threads for each (head, tile). Keys are taken 128 at a time: a thread loads one key and scores it
+// One workgroup of 128 threads for each (head, tile), or for each QUERIES tokens of one where heads are wide. Keys are taken 128 at a time: a thread loads one key and scores it
 // for all queries of the tile; the block is folded into running maxima and sums (online softmax); then a thread adds up
 // one element of the values for its queries, each value loaded once for all of them.
 struct Params {
@@ -23,46 +23,62 @@ var<immediate> p: Params;
 
 override HEADS: u32 = 4u;
 override KV_HEADS: u32 = 1u;
-override K_DIM: u32 = 64u; // of a row of keys: the head, and zeros up to a multiple of 8
+override K_ROW: u32 = 64u; // elements of a row of keys: the head, and zeros
 override Q_DIM: u32 = 64u; // of the head
+override V_ROW: u32 = 64u; // of a row of values; where they are part of the keys, of those
 override V_DIM: u32 = 64u;
-override PARTS: u32 = 2u; // groups of threads that share the queries, each V_DIM wide: a power of two, at most 8
+override QUERIES: u32 = 8u; // a workgroup takes, so that K_ROW fits: 8, 4 or 2
+override PARTS: u32 = 2u;   // groups of threads that share the queries, each V_DIM wide: a power of two, at most QUERIES
 const THREADS = 128u;
-const QUERIES = 8u;
 const NEVER = -3.0e38;
-var<workgroup> queries: array<vec4<f32>, 512>; // (query, K_DIM / 4)
+var<workgroup> queries: array<vec4<f32>, 512>; // (query, K_ROW / 4)
 var<workgroup> weights: array<f32, 1024>;      // (query, key)
 var<workgroup> sixteenths: array<f32, 128>;    // (query, 16): maxima, then sums, of eight keys
 var<workgroup> tops: array<f32, 8>;
 var<workgroup> sums: array<f32, 8>;
 var<workgroup> fades: array<f32, 8>;
 var<workgroup> v_rows: array<u32, 128>;
+var<workgroup> v_scales: array<u32, 128>;
 
 fn load_queries(first: u32, count: u32, head: u32, local: u32) {
-    for (var i = local; i < QUERIES * K_DIM; i += THREADS) {
-        let t = i / K_DIM;
+    for (var i = local; i < QUERIES * K_ROW; i += THREADS) {
+        let t = i / K_ROW;
         var v = 0.0;
-        let e = i % K_DIM;
+        let e = i % K_ROW;
         if (t < count && e < Q_DIM) { v = q[(first + t) * p.q_stride + head * Q_DIM + e] * p.scale; }
         queries[i / 4u][i % 4u] = v;
     }
 }
 
-fn score(row: u32) -> array<f32, 8> {
+// Of the key whose row begins at vec4 `row`, its scales at word `scales`.
+fn score(row: u32, scales: u32) -> array<f32, 8> {
     var s: array<f32, 8>;
-    if (KV_F32 == 1u) {
-        for (var c = 0u; c < K_DIM / 4u; c++) {
+    if (KV == KV_F32) {
+        for (var c = 0u; c < K_ROW / 4u; c++) {
             let k = bitcast<vec4<f32>>(k_cache[row + c]);
-            for (var t = 0u; t < QUERIES; t++) { s[t] += dot(queries[t * (K_DIM / 4u) + c], k); }
+            for (var t = 0u; t < QUERIES; t++) { s[t] += dot(queries[t * (K_ROW / 4u) + c], k); }
         }
         return s;
     }
-    for (var c = 0u; c < K_DIM / 8u; c++) {
+    if (KV == KV_Q8_0) {
+        for (var c = 0u; c < K_ROW / 16u; c++) {
+            let at_scale = scales + c / 4u;
+            let d = scale_in(k_cache[at_scale / 4u][at_scale % 4u], c / 2u);
+            let w = k_cache[row + c];
+            let k = array<vec4<f32>, 4>(d * codes_of(w.x), d * codes_of(w.y), d * codes_of(w.z), d * codes_of(w.w));
+            for (var t = 0u; t < QUERIES; t++) {
+                let at = t * (K_ROW / 4u) + 4u * c;
+                s[t] += dot(queries[at], k[0]) + dot(queries[at + 1u], k[1]) + dot(queries[at + 2u], k[2]) + dot(queries[at + 3u], k[3]);
+            }
+        }
+        return s;
+    }
+    for (var c = 0u; c < K_ROW / 8u; c++) {
         let w = k_cache[row + c];
         let k0 = vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));
         let k1 = vec4<f32>(unpack2x16float(w.z), unpack2x16float(w.w));
         for (var t = 0u; t < QUERIES; t++) {
-            let at = t * (K_DIM / 4u) + 2u * c;
+            let at = t * (K_ROW / 4u) + 2u * c;
             s[t] += dot(queries[at], k0) + dot(queries[at + 1u], k1);
         }
     }
@@ -104,8 +120,13 @@ fn fold(local: u32) {
     }
 }
 
-fn value_at(row: u32, i: u32) -> f32 {
-    if (KV_F32 == 1u) { return bitcast<f32>(v_cache[row + i]); }
+// Element i of the value of key k.
+fn value_at(k: u32, i: u32) -> f32 {
+    let row = v_rows[k];
+    if (KV == KV_F32) { return bitcast<f32>(v_cache[row + i]); }
+    if (KV == KV_Q8_0) {
+        return codes_of(v_cache[row + i / 4u])[i % 4u] * scale_in(v_cache[v_scales[k] + i / 64u], i / 32u);
+    }
     let pair = unpack2x16float(v_cache[row + i / 2u]);
     return select(pair.x, pair.y, (i & 1u) == 1u);
 }
@@ -114,8 +135,11 @@ fn value_at(row: u32, i: u32) -> f32 {
 fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let head = group.x;
     let kv_head = head * KV_HEADS / HEADS;
-    let first = batch_info[p.tiles + 2u * group.y];
-    let count = batch_info[p.tiles + 2u * group.y + 1u];
+    let skipped = group.z * QUERIES; // tokens of the tile, which others take
+    let first = batch_info[p.tiles + 2u * group.y] + skipped;
+    let in_tile = batch_info[p.tiles + 2u * group.y + 1u];
+    if (in_tile <= skipped) { return; }
+    let count = min(in_tile - skipped, QUERIES);
     let t = batch_token(first);
     let last = t.position + count - 1u;
     load_queries(first, count, head, local);
@@ -128,14 +152,16 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
     let element = local % min(V_DIM, THREADS);
     let part = local / min(V_DIM, THREADS);
     let mine = QUERIES / PARTS; // queries a thread adds up
-    var held: array<f32, 16>;   // (V_DIM over THREADS, query)
+    var held: array<f32, 16>;   // (V_DIM over THREADS, query of mine)
     for (var start = begin; start <= last; start += THREADS) {
         let key = start + local;
         var s: array<f32, 8>;
         if (key <= last) {
             let page = batch_info[t.pages + p.group + key / PAGE];
-            s = score(cache_row(page, KV_HEADS, kv_head, key % PAGE, select(K_DIM / 8u, K_DIM / 4u, KV_F32 == 1u)));
-            v_rows[local] = cache_row(page, KV_HEADS, kv_head, key % PAGE, select(V_DIM / 2u, V_DIM, KV_F32 == 1u));
+            let slot = key % PAGE;
+            s = score(cache_row(page, KV_HEADS, kv_head, slot, K_ROW) / 4u, cache_scales(page, KV_HEADS, kv_head, slot, K_ROW));
+            v_rows[local] = cache_row(page, KV_HEADS, kv_head, slot, V_ROW);
+            v_scales[local] = cache_scales(page, KV_HEADS, kv_head, slot, V_ROW);
         }
         for (var i = 0u; i < QUERIES; i++) {
             weights[i * THREADS + local] = select(NEVER, soft_cap(s[i], p.cap), i < count && key <= last && seen(key, t.position + i));
@@ -146,10 +172,10 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
         let keys = min(THREADS, last + 1u - start);
         if (part < PARTS) {
             for (var e = 0u; e * THREADS + element < V_DIM; e++) {
-                for (var i = 0u; i < mine; i++) { held[8u * e + i] *= fades[part * mine + i]; }
+                for (var i = 0u; i < mine; i++) { held[mine * e + i] *= fades[part * mine + i]; }
                 for (var k = 0u; k < keys; k++) {
-                    let v = value_at(v_rows[k], e * THREADS + element);
-                    for (var i = 0u; i < mine; i++) { held[8u * e + i] += weights[(part * mine + i) * THREADS + k] * v; }
+                    let v = value_at(k, e * THREADS + element);
+                    for (var i = 0u; i < mine; i++) { held[mine * e + i] += weights[(part * mine + i) * THREADS + k] * v; }
                 }
             }
         }
@@ -160,7 +186,7 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
         for (var i = 0u; i < mine; i++) {
             let query = part * mine + i;
             if (query < count) {
-                out[((first + query) * HEADS + head) * V_DIM + e * THREADS + element] = held[8u * e + i] / sums[query];
+                out[((first + query) * HEADS + head) * V_DIM + e * THREADS + element] = held[mine * e + i] / sums[query];
             }
         }
     }

@@ -42,9 +42,10 @@ var<workgroup> tops: array<f32, 16>;
 var<workgroup> sums: array<f32, 16>;
 var<workgroup> fades: array<f32, 16>;
 var<workgroup> joined: array<f32, 4096>;       // (group, head of the share, V_DIM)
-var<workgroup> new_row: array<f32, 256>;
 var<workgroup> k_rows: array<u32, 64>;
+var<workgroup> k_scales: array<u32, 64>;
 var<workgroup> v_rows: array<u32, 64>;
+var<workgroup> v_scales: array<u32, 64>;
 
 fn head_factor(base: u32, local: u32) -> f32 {
     var squares = 0.0;
@@ -92,8 +93,6 @@ fn load_queries(token: u32, kv_head: u32, local: u32) {
     }
 }
 
-fn pack_pair(i: u32) -> u32 { return pack2x16float(vec2<f32>(new_row[2u * i], new_row[2u * i + 1u])); }
-
 // The token's own key and value into the cache.
 fn store_new(t: Token, token: u32, kv_head: u32, local: u32) {
     let page = batch_info[t.pages + p.group + t.position / PAGE];
@@ -101,41 +100,51 @@ fn store_new(t: Token, token: u32, kv_head: u32, local: u32) {
     let base = token * p.q_stride + p.k_first + kv_head * K_DIM;
     var factor = 1.0;
     if ((p.norms & 2u) == 2u) { factor = head_factor(base, local); }
-    if (local < K_DIM) { new_row[local] = turned(base, local, factor, K_DIM, (p.norms & 2u) == 2u, token); }
+    if (local < K_DIM) { row_values[local] = turned(base, local, factor, K_DIM, (p.norms & 2u) == 2u, token); }
     workgroupBarrier();
-    if (KV_F32 == 1u) {
-        let row = cache_row(page, KV_HEADS, kv_head, slot, K_DIM / 4u);
-        if (local < K_DIM / 4u) {
-            let at = 4u * local;
-            k_cache[row + local] = bitcast<vec4<u32>>(vec4<f32>(new_row[at], new_row[at + 1u], new_row[at + 2u], new_row[at + 3u]));
-        }
-    } else if (local < K_DIM / 8u) {
+    settle_row(K_DIM, local);
+    let k_row = cache_row(page, KV_HEADS, kv_head, slot, K_DIM) / 4u;
+    let k_scale = cache_scales(page, KV_HEADS, kv_head, slot, K_DIM);
+    if (local < row_words(K_DIM) / 4u) {
         let at = 4u * local;
-        let row = cache_row(page, KV_HEADS, kv_head, slot, K_DIM / 8u);
-        k_cache[row + local] = vec4<u32>(pack_pair(at), pack_pair(at + 1u), pack_pair(at + 2u), pack_pair(at + 3u));
+        k_cache[k_row + local] = vec4<u32>(row_word(at), row_word(at + 1u), row_word(at + 2u), row_word(at + 3u));
+    }
+    if (local < scale_words(K_DIM)) {
+        let at = k_scale + local;
+        k_cache[at / 4u][at % 4u] = row_scale_word(local);
     }
     workgroupBarrier();
-    if (local < V_DIM) { new_row[local] = q[token * p.q_stride + p.v_first + kv_head * V_DIM + local]; }
+    if (local < V_DIM) { row_values[local] = q[token * p.q_stride + p.v_first + kv_head * V_DIM + local]; }
     workgroupBarrier();
-    if (KV_F32 == 1u) {
-        let row = cache_row(page, KV_HEADS, kv_head, slot, V_DIM);
-        if (local < V_DIM) { v_cache[row + local] = bitcast<u32>(new_row[local]); }
-    } else if (local < V_DIM / 2u) {
-        v_cache[cache_row(page, KV_HEADS, kv_head, slot, V_DIM / 2u) + local] = pack_pair(local);
-    }
+    settle_row(V_DIM, local);
+    let v_row = cache_row(page, KV_HEADS, kv_head, slot, V_DIM);
+    let v_scale = cache_scales(page, KV_HEADS, kv_head, slot, V_DIM);
+    if (local < row_words(V_DIM)) { v_cache[v_row + local] = row_word(local); }
+    if (local < scale_words(V_DIM)) { v_cache[v_scale + local] = row_scale_word(local); }
     storageBarrier();
     workgroupBarrier();
 }
 
 // Scores of key `row` for heads quarter, quarter + 4, ... of the share.
-fn score(row: u32, quarter: u32, out: ptr<function, vec4<f32>>) {
+fn score(row: u32, scales: u32, quarter: u32, out: ptr<function, vec4<f32>>) {
     let share = HEADS / KV_HEADS;
     var s = vec4<f32>(0.0);
-    if (KV_F32 == 1u) {
+    if (KV == KV_F32) {
         for (var c = 0u; c < K_DIM / 4u; c++) {
             let k = bitcast<vec4<f32>>(k_cache[row + c]);
             for (var h = 0u; h < (share + 3u) / 4u; h++) {
                 s[h] += dot(queries[(quarter + 4u * h) * (K_DIM / 4u) + c], k);
+            }
+        }
+    } else if (KV == KV_Q8_0) {
+        for (var c = 0u; c < K_DIM / 16u; c++) {
+            let at_scale = scales + c / 4u;
+            let d = scale_in(k_cache[at_scale / 4u][at_scale % 4u], c / 2u);
+            let w = k_cache[row + c];
+            let k = array<vec4<f32>, 4>(d * codes_of(w.x), d * codes_of(w.y), d * codes_of(w.z), d * codes_of(w.w));
+            for (var h = 0u; h < (share + 3u) / 4u; h++) {
+                let at = (quarter + 4u * h) * (K_DIM / 4u) + 4u * c;
+                s[h] += dot(queries[at], k[0]) + dot(queries[at + 1u], k[1]) + dot(queries[at + 2u], k[2]) + dot(queries[at + 3u], k[3]);
             }
         }
     } else {
@@ -156,8 +165,12 @@ fn load_rows(t: Token, kv_head: u32, start: u32, count: u32, local: u32) {
     if (local >= BLOCK) { return; }
     let j = start + min(local, count - 1u);
     let page = batch_info[t.pages + p.group + j / PAGE];
-    k_rows[local] = cache_row(page, KV_HEADS, kv_head, j % PAGE, select(K_DIM / 8u, K_DIM / 4u, KV_F32 == 1u));
-    v_rows[local] = cache_row(page, KV_HEADS, kv_head, j % PAGE, select(V_DIM / 2u, V_DIM, KV_F32 == 1u));
+    k_rows[local] = cache_row(page, KV_HEADS, kv_head, j % PAGE, K_DIM) / 4u;
+    v_rows[local] = cache_row(page, KV_HEADS, kv_head, j % PAGE, V_DIM);
+    if (KV == KV_Q8_0) {
+        k_scales[local] = cache_scales(page, KV_HEADS, kv_head, j % PAGE, K_DIM);
+        v_scales[local] = cache_scales(page, KV_HEADS, kv_head, j % PAGE, V_DIM);
+    }
 }
 
 fn score_block(count: u32, local: u32) {
@@ -165,7 +178,7 @@ fn score_block(count: u32, local: u32) {
     let j = local % BLOCK;
     let quarter = local / BLOCK;
     var s: vec4<f32>;
-    score(k_rows[j], quarter, &s);
+    score(k_rows[j], k_scales[j], quarter, &s);
     for (var h = 0u; h < (share + 3u) / 4u; h++) {
         if (quarter + 4u * h < share) {
             scores[(quarter + 4u * h) * BLOCK + j] = select(NEVER, soft_cap(s[h], p.cap), j < count);
@@ -205,8 +218,14 @@ fn fold_block(local: u32) {
     }
 }
 
-fn value_pair(row: u32, lane: u32) -> vec2<f32> {
-    if (KV_F32 == 1u) { return vec2<f32>(bitcast<f32>(v_cache[row + 2u * lane]), bitcast<f32>(v_cache[row + 2u * lane + 1u])); }
+// Elements 2 lane and 2 lane + 1 of the value at j of the block.
+fn value_pair(j: u32, lane: u32) -> vec2<f32> {
+    let row = v_rows[j];
+    if (KV == KV_Q8_0) {
+        let codes = codes_of(v_cache[row + lane / 2u]);
+        return select(codes.xy, codes.zw, (lane & 1u) == 1u) * scale_in(v_cache[v_scales[j] + lane / 32u], lane / 16u);
+    }
+    if (KV == KV_F32) { return vec2<f32>(bitcast<f32>(v_cache[row + 2u * lane]), bitcast<f32>(v_cache[row + 2u * lane + 1u])); }
     return unpack2x16float(v_cache[row + lane]);
 }
 
@@ -249,7 +268,7 @@ fn decode_attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocat
         }
         if (part < GROUPS) {
             for (var j = part; j < BLOCK; j += GROUPS) { // rows past the count repeat the last, their weights are 0
-                let value = value_pair(v_rows[j], lane);
+                let value = value_pair(j, lane);
                 for (var h = 0u; h < share; h++) { held[h] += scores[h * BLOCK + j] * value; }
             }
         }

@@ -1,10 +1,11 @@
 // rope_store.wgsl - head norms, rotation of q and k, and k and v into the cache (plan.h, af_op_rope_store).
 //
-// One workgroup of 64 threads for each (head, token): first the query heads, then the key heads, then the value heads.
+// One workgroup of 64 threads for each (head, token): first the query heads, then the key heads, then, unless they are
+// part of the keys, the value heads.
 // The angles come from a table (token, pair) that the host makes: GPU sines are not good enough at large positions.
 struct Params {
     heads: u32, kv_heads: u32, k_dim: u32, v_dim: u32,
-    rotated: u32,   // elements
+    turned: u32,    // elements that turn, and in the upper half where they begin in a head
     adjacent: u32,
     angles: u32,    // where this rope's table begins in batch_info, in pairs
     group: u32,     // offset of the cache group's page table in a sequence's
@@ -19,22 +20,24 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> k_cache: array<u32>;
 @group(0) @binding(4) var<storage, read_write> v_cache: array<u32>;
 
-override K_ROW: u32 = 64u; // elements of a key's row in the cache: k_dim, and zeros
+override K_ROW: u32 = 64u; // elements of a row of the cache: k_dim, and zeros
+override V_ROW: u32 = 64u;
 override Q_NORM: u32 = 0u; // 0 none, 1 RMS, 2 layer norm
 override K_NORM: u32 = 0u;
 override Q_ROWS: u32 = 0u; // of weights: one for all heads, or one a head
 override K_ROWS: u32 = 0u;
 override Q_BIAS: u32 = 0u; // 1: has one
 override K_BIAS: u32 = 0u;
+override Q_WIDTH: u32 = 64u; // elements of a head that are normed, the first ones
+override K_WIDTH: u32 = 64u;
 const THREADS = 64u;
-var<workgroup> head_values: array<f32, 1024>;
 
-struct HeadNorm { kind: u32, eps: f32, weights: u32, biased: bool, bias: u32 }
+struct HeadNorm { kind: u32, width: u32, eps: f32, weights: u32, biased: bool, bias: u32 }
 
-// The norm of head `head`, whose tensors begin at `first`.
-fn head_norm(kind: u32, eps: f32, first: u32, rows: u32, has_bias: u32, head: u32) -> HeadNorm {
-    let row = first + select(0u, head, rows > 1u) * p.k_dim;
-    return HeadNorm(kind, eps, row, has_bias == 1u, row + rows * p.k_dim);
+// The norm of query or key head `head`, whose tensors begin at `first`.
+fn head_norm(kind: u32, width: u32, eps: f32, first: u32, rows: u32, has_bias: u32, head: u32) -> HeadNorm {
+    let row = first + select(0u, head, rows > 1u) * width;
+    return HeadNorm(kind, width, eps, row, has_bias == 1u, row + rows * width);
 }
 
 fn norm_head(n: HeadNorm, local: u32) {
@@ -42,19 +45,19 @@ fn norm_head(n: HeadNorm, local: u32) {
     var mean = 0.0;
     if (n.kind == 2u) {
         var sum = 0.0;
-        for (var i = local; i < p.k_dim; i += THREADS) { sum += head_values[i]; }
-        mean = workgroup_sum(sum, local) / f32(p.k_dim);
+        for (var i = local; i < n.width; i += THREADS) { sum += row_values[i]; }
+        mean = workgroup_sum(sum, local) / f32(n.width);
     }
     var squares = 0.0;
-    for (var i = local; i < p.k_dim; i += THREADS) {
-        let v = head_values[i] - mean;
+    for (var i = local; i < n.width; i += THREADS) {
+        let v = row_values[i] - mean;
         squares += v * v;
     }
-    let factor = inverseSqrt(workgroup_sum(squares, local) / f32(p.k_dim) + n.eps);
-    for (var i = local; i < p.k_dim; i += THREADS) {
-        var v = (head_values[i] - mean) * factor * head_norms[n.weights + i];
+    let factor = inverseSqrt(workgroup_sum(squares, local) / f32(n.width) + n.eps);
+    for (var i = local; i < n.width; i += THREADS) {
+        var v = (row_values[i] - mean) * factor * head_norms[n.weights + i];
         if (n.biased) { v += head_norms[n.bias + i]; }
-        head_values[i] = v;
+        row_values[i] = v;
     }
     workgroupBarrier();
 }
@@ -65,28 +68,25 @@ fn query_factor(position: u32) -> f32 {
 }
 
 fn rotate_head(token: u32, local: u32) {
-    let pairs = p.rotated / 2u;
+    let pairs = (p.turned & 0xffffu) / 2u;
+    let begin = p.turned >> 16u;
     for (var i = local; i < pairs; i += THREADS) {
-        let first = select(i, 2u * i, p.adjacent == 1u);
-        let second = select(i + pairs, 2u * i + 1u, p.adjacent == 1u);
+        let first = begin + select(i, 2u * i, p.adjacent == 1u);
+        let second = begin + select(i + pairs, 2u * i + 1u, p.adjacent == 1u);
         let turn = turn_at(p.angles + token * pairs + i);
-        let a = head_values[first];
-        let b = head_values[second];
-        head_values[first] = a * turn.x - b * turn.y;
-        head_values[second] = a * turn.y + b * turn.x;
+        let a = row_values[first];
+        let b = row_values[second];
+        row_values[first] = a * turn.x - b * turn.y;
+        row_values[second] = a * turn.y + b * turn.x;
     }
     workgroupBarrier();
 }
 
-fn load_q(base: u32, local: u32) {
-    for (var i = local; i < p.k_dim; i += THREADS) { head_values[i] = q[base + i]; }
-    if (p.k_dim + local < K_ROW) { head_values[p.k_dim + local] = 0.0; }
+// `dim` elements of the head at `base`, and zeros up to `row`.
+fn load_head(base: u32, dim: u32, row: u32, local: u32) {
+    for (var i = local; i < dim; i += THREADS) { row_values[i] = q[base + i]; }
+    if (dim + local < row) { row_values[dim + local] = 0.0; }
     workgroupBarrier();
-}
-
-fn word_of(i: u32) -> u32 {
-    if (KV_F32 == 1u) { return bitcast<u32>(head_values[i]); }
-    return pack2x16float(vec2<f32>(head_values[2u * i], head_values[2u * i + 1u]));
 }
 
 @compute @workgroup_size(64)
@@ -97,25 +97,28 @@ fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
     let slot = t.position % PAGE;
     if (group.x < p.heads) {
         let base = token * p.q_stride + group.x * p.k_dim;
-        load_q(base, local);
-        norm_head(head_norm(Q_NORM, p.q_eps, 0u, Q_ROWS, Q_BIAS, group.x), local);
+        load_head(base, p.k_dim, K_ROW, local);
+        norm_head(head_norm(Q_NORM, Q_WIDTH, p.q_eps, 0u, Q_ROWS, Q_BIAS, group.x), local);
         rotate_head(token, local);
         let factor = query_factor(t.position);
-        for (var i = local; i < p.k_dim; i += THREADS) { q[base + i] = head_values[i] * factor; }
+        for (var i = local; i < p.k_dim; i += THREADS) { q[base + i] = row_values[i] * factor; }
     } else if (group.x < p.heads + p.kv_heads) {
         let head = group.x - p.heads;
-        load_q(token * p.q_stride + p.k_first + head * p.k_dim, local);
-        norm_head(head_norm(K_NORM, p.k_eps, Q_ROWS * (1u + Q_BIAS) * p.k_dim, K_ROWS, K_BIAS, head), local);
+        load_head(token * p.q_stride + p.k_first + head * p.k_dim, p.k_dim, K_ROW, local);
+        norm_head(head_norm(K_NORM, K_WIDTH, p.k_eps, Q_ROWS * (1u + Q_BIAS) * Q_WIDTH, K_ROWS, K_BIAS, head), local);
         rotate_head(token, local);
-        let words = select(K_ROW / 2u, K_ROW, KV_F32 == 1u);
-        let row = cache_row(page, p.kv_heads, head, slot, words);
-        for (var i = local; i < words; i += THREADS) { k_cache[row + i] = word_of(i); }
+        settle_row(K_ROW, local);
+        let row = cache_row(page, p.kv_heads, head, slot, K_ROW);
+        let scales = cache_scales(page, p.kv_heads, head, slot, K_ROW);
+        for (var i = local; i < row_words(K_ROW); i += THREADS) { k_cache[row + i] = row_word(i); }
+        for (var i = local; i < scale_words(K_ROW); i += THREADS) { k_cache[scales + i] = row_scale_word(i); }
     } else {
         let head = group.x - p.heads - p.kv_heads;
-        for (var i = local; i < p.v_dim; i += THREADS) { head_values[i] = q[token * p.q_stride + p.v_first + head * p.v_dim + i]; }
-        workgroupBarrier();
-        let words = select(p.v_dim / 2u, p.v_dim, KV_F32 == 1u);
-        let row = cache_row(page, p.kv_heads, head, slot, words);
-        for (var i = local; i < words; i += THREADS) { v_cache[row + i] = word_of(i); }
+        load_head(token * p.q_stride + p.v_first + head * p.v_dim, p.v_dim, V_ROW, local);
+        settle_row(V_ROW, local);
+        let row = cache_row(page, p.kv_heads, head, slot, V_ROW);
+        let scales = cache_scales(page, p.kv_heads, head, slot, V_ROW);
+        for (var i = local; i < row_words(V_ROW); i += THREADS) { v_cache[row + i] = row_word(i); }
+        for (var i = local; i < scale_words(V_ROW); i += THREADS) { v_cache[scales + i] = row_scale_word(i); }
     }
 }
