@@ -81,6 +81,15 @@ typedef struct af_sampling_hint {
     int32_t top_k;
 } af_sampling_hint;
 
+/* How the states of a prompt's tokens become its embedding. */
+typedef enum af_pooling {
+    AF_POOLING_MODEL, /* as the file says; else the last token, or the mean where tokens see both directions */
+    AF_POOLING_MEAN,
+    AF_POOLING_CLS, /* the first token */
+    AF_POOLING_LAST,
+    AF_POOLING_NONE /* only in af_model_info: the file holds another kind of model, that ranks texts */
+} af_pooling;
+
 /* What is known of a model without running it. Strings live as long as the model. */
 typedef struct af_model_info {
     const char *path;         /* as opened; the first shard of a split file */
@@ -100,6 +109,8 @@ typedef struct af_model_info {
     uint64_t kv_bytes;   /* of an f16 cache for `context` tokens of one sequence; 0 without a plan */
     bool has_template;   /* tokenizer.chat_template is there */
     bool runnable;       /* there is a plan; with AF_LOAD_HEADER: the architecture is known and there are tensors */
+    bool generates;      /* it has a head: text; else embeddings alone. False without a plan */
+    af_pooling pooling;  /* of its embeddings; AF_POOLING_MODEL without a plan */
     const char *why_not; /* where not runnable, one line; else "" */
     af_sampling_hint sampling;
 } af_model_info;
@@ -203,13 +214,15 @@ typedef struct af_engine af_engine;
 typedef enum af_kv_type { AF_KV_F16, AF_KV_F32, AF_KV_Q8_0, AF_KV_TYPES } af_kv_type;
 
 typedef struct af_engine_options {
-    const char *device;     /* "cpu", "gpu", "gpu:N", part of a GPU's name; "auto" (default): a GPU that is not mere
-                               software, else the CPU */
-    uint32_t threads;       /* for CPU kernels; 0: the physical cores this process may use */
-    uint32_t ctx;           /* tokens one request may use, prompt and answer; 0: native, or what memory allows */
-    uint32_t parallel;      /* requests that run together; default 4 */
-    uint32_t queue;         /* requests that wait beyond those; default 64 */
-    uint32_t prefill_chunk; /* prompt tokens run in one step; default 512 */
+    const char *device; /* "cpu", "gpu", "gpu:N", part of a GPU's name; "auto" (default): a GPU that is not mere
+                           software, else the CPU */
+    uint32_t threads;   /* for CPU kernels; 0: the physical cores this process may use */
+    uint32_t ctx;       /* tokens one request may use, prompt and answer; 0: native, or what memory allows */
+    uint32_t parallel;  /* requests that run together; 0 (default): 4, or 32 of a model that takes whole texts, whose
+                           requests end in one step */
+    uint32_t queue;     /* requests that wait beyond those; default 64 */
+    uint32_t prefill_chunk; /* prompt tokens run in one step; default 512. A model whose tokens see both directions
+                               takes a whole context at least */
     af_kv_type kv;          /* default AF_KV_F16 */
     bool exact;             /* weights decoded to f32, activations kept in f32: the file's exact answer, slow */
     void (*progress)(void *user, double fraction); /* while weights load, 0 to 1; may be NULL */
@@ -282,8 +295,13 @@ typedef struct af_event {
 /* Called on the engine's thread: return quickly, and call nothing of this engine but af_cancel and af_submit. */
 typedef void (*af_event_fn)(void *user, const af_event *event);
 
-/* One row of logits, of `count` floats, after the prompt's token at `position`. Called on the engine's thread. */
+/* One row of logits, of `count` floats, after the prompt's token at `position`; of a model that does not generate, the
+ * token's last state. Called on the engine's thread. */
 typedef void (*af_logits_fn)(void *user, size_t position, const float *logits, size_t count);
+
+/* A prompt's embedding: `count` floats (the model's width), of length 1. Called on the engine's thread, once, before
+ * the last event. */
+typedef void (*af_embedding_fn)(void *user, const float *embedding, size_t count);
 
 typedef struct af_request {
     const int32_t *prompt; /* token ids, at least one; copied */
@@ -299,12 +317,16 @@ typedef struct af_request {
     af_logits_fn on_logits; /* receives those rows, in rising order of position */
     af_event_fn on_event;   /* required */
     void *user;
+    af_embedding_fn on_embedding; /* where set, the prompt's embedding is wanted, and no answer: max_tokens counts for
+                                     nothing, `want` must be NULL, and the end is AF_FINISH_STOP */
+    af_pooling pooling;           /* default AF_POOLING_MODEL */
 } af_request;
 
 af_request af_request_default(const af_model *model);
 
 /* Hands a request over. Validates: ids in range, prompt shorter than the context (AF_ECONTEXT says both numbers),
- * sampling values in bounds. AF_EFULL when the queue is full. On success exactly one event with a finish will come;
+ * sampling values in bounds. AF_EUNSUPPORTED where the model gives embeddings alone and text is asked for, or the other
+ * way about. AF_EFULL when the queue is full. On success exactly one event with a finish will come;
  * on failure none. *id is the name for af_cancel and is never used again. */
 int af_submit(af_engine *engine, const af_request *request, uint64_t *id, af_error *error);
 

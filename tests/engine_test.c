@@ -7,6 +7,7 @@
 #include "engine/engine_internal.h"
 #include "engine/model_internal.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,11 +19,15 @@
 
 enum { CTX = 2048 };
 
-static const af_plan plan = {.groups = {{0}, {FAKE_WINDOW}},
+static af_op ops[] = {{.kind = AF_OP_STATE, .name = "states"}, {.kind = AF_OP_HEAD, .name = "output"}};
+static const af_plan plan = {.ops = ops,
+                             .op_count = 2,
+                             .pooling = AF_POOLING_LAST,
+                             .groups = {{0}, {FAKE_WINDOW}},
                              .group_count = 2,
                              .vocabulary = FAKE_VOCABULARY,
                              .context = CTX,
-                             .width = 1,
+                             .width = FAKE_WIDTH,
                              .layers = 1};
 static af_model *model;
 
@@ -35,15 +40,20 @@ static af_engine_options small_options(void) {
     af_engine_options options = af_engine_options_default();
     options.ctx = CTX;
     options.queue = 8;
+    options.parallel = 4;
     return options;
 }
 
-static bench bench_open(af_engine_options options) {
-    bench b = {.backend = fake_open(&plan)};
-    af_engine_parts parts = {.plan = &plan, .tokenizer = af_model_tokenizer(model), .backend = &b.backend->base};
+static bench bench_open_on(const af_plan *of, af_engine_options options) {
+    bench b = {.backend = fake_open(of)};
+    af_engine_parts parts = {.plan = of, .tokenizer = af_model_tokenizer(model), .backend = &b.backend->base};
     af_error error;
     if (af_engine_open_with(&parts, &options, &b.engine, &error) < 0) fail_msg("%s", error.text);
     return b;
+}
+
+static bench bench_open(af_engine_options options) {
+    return bench_open_on(&plan, options);
 }
 
 /* Whatever was run, the cache must have held what each token may see. */
@@ -75,6 +85,8 @@ typedef struct talk {
     void (*hook)(struct talk *talk, const af_event *event);
     struct talk *other;
     int submitted;
+    float embedding[FAKE_WIDTH];
+    uint32_t embeddings;
     const char *wrong; /* what a callback saw that it must not see; NULL: nothing */
 } talk;
 
@@ -844,7 +856,172 @@ static void a_crowd_hears_one_last_event_each(void **state) {
     }
 }
 
+/* ---- Embeddings ---- */
+
+static void hear_embedding(void *user, const float *embedding, size_t count) {
+    talk *t = user;
+    if (count != FAKE_WIDTH) t->wrong = "an embedding of another width";
+    if (t->finals > 0) t->wrong = "an embedding after the last event";
+    memcpy(t->embedding, embedding, sizeof t->embedding);
+    t->embeddings++;
+}
+
+static af_request embedding_request(talk *t, af_pooling pooling) {
+    af_request r = tea_request(t);
+    r.on_embedding = hear_embedding;
+    r.pooling = pooling;
+    return r;
+}
+
+/* The direction of (x, y), and one end without a token. */
+static void check_embedding(talk *t, double x, double y) {
+    wait_for_end(t);
+    assert_int_equal(t->embeddings, 1);
+    assert_float_equal(t->embedding[0], x / sqrt(x * x + y * y), 1e-7);
+    assert_float_equal(t->embedding[1], y / sqrt(x * x + y * y), 1e-7);
+    check_talk(t, "", AF_FINISH_STOP, 4, 0);
+}
+
+/* A state of the fake is (id, position from 1); the prompt is hi_go. */
+static void an_embedding_is_pooled_as_asked_and_of_length_1(void **state) {
+    const double sum = 1 + FAKE_BYTE + 'h' + FAKE_BYTE + 'i' + FAKE_GO;
+    const struct {
+        af_pooling how;
+        double x, y;
+    } cases[] = {{AF_POOLING_MODEL, FAKE_GO, 4},
+                 {AF_POOLING_LAST, FAKE_GO, 4},
+                 {AF_POOLING_CLS, 1, 1},
+                 {AF_POOLING_MEAN, sum, 1 + 2 + 3 + 4}};
+    for (uint32_t chunk = 1; chunk <= 4; chunk++) {
+        af_engine_options options = small_options();
+        options.prefill_chunk = chunk;
+        bench b = bench_open(options);
+        for (int i = 0; i < 4; i++) {
+            talk *t = talk_new(&b);
+            af_request r = embedding_request(t, cases[i].how);
+            submit(t, &r);
+            check_embedding(t, cases[i].x, cases[i].y);
+        }
+        bench_close(&b);
+    }
+}
+
+static void embeddings_and_answers_share_steps(void **state) {
+    bench b = bench_open(small_options());
+    talk *embed = talk_new(&b), *say = talk_new(&b), *long_one = talk_new(&b);
+    af_request r = word_request(long_one, 100);
+    fake_hold(b.backend);
+    submit(long_one, &r);
+    fake_wait_inside(b.backend);
+    r = tea_request(say);
+    submit(say, &r);
+    r = embedding_request(embed, AF_POOLING_MEAN);
+    submit(embed, &r);
+    fake_let_go(b.backend);
+    check_talk(say, "green tea", AF_FINISH_STOP, 4, 4);
+    check_embedding(embed, 1 + FAKE_BYTE + 'h' + FAKE_BYTE + 'i' + FAKE_GO, 10);
+    wait_for_end(long_one);
+    assert_int_equal(long_one->completion_tokens, 100);
+    assert_int_equal(b.backend->steps[1].tokens, 1 + 4 + 4);
+    free(long_one);
+    bench_close(&b);
+}
+
+static void a_cancelled_embedding_is_not_given(void **state) {
+    bench b = bench_open(small_options());
+    talk *t = talk_new(&b);
+    af_request r = embedding_request(t, AF_POOLING_MODEL);
+    fake_hold(b.backend);
+    submit(t, &r);
+    fake_wait_inside(b.backend);
+    af_cancel(b.engine, t->id);
+    fake_let_go(b.backend);
+    wait_for_end(t);
+    assert_int_equal(t->embeddings, 0);
+    assert_int_equal(t->finish, AF_FINISH_CANCEL);
+    free(t);
+    bench_close(&b);
+}
+
+static void check_refused(bench *b, const af_request *r, int code, const char *text) {
+    af_error error;
+    assert_int_equal(af_submit(b->engine, r, NULL, &error), code);
+    assert_string_equal(error.text, text);
+}
+
+static void what_a_model_does_not_give_is_refused(void **state) {
+    static af_plan other;
+    other = plan;
+    other.op_count = 1; /* states, and no head */
+    bench b = bench_open_on(&other, small_options());
+    af_request r = request_for(NULL, hi_go, 4);
+    check_refused(&b, &r, AF_EUNSUPPORTED, "the model gives embeddings, not text");
+    r.on_embedding = hear_embedding;
+    r.pooling = AF_POOLING_NONE;
+    check_refused(&b, &r, AF_EINVAL, "pooling: found 4, allowed 0 to 3");
+    r.pooling = AF_POOLING_MODEL;
+    r.want = (const uint8_t *)"1111";
+    r.on_logits = hear_row;
+    check_refused(&b, &r, AF_EINVAL, "want: rows of logits and an embedding are asked for together");
+    bench_close(&b);
+    other = plan;
+    other.pooling = AF_POOLING_NONE;
+    b = bench_open_on(&other, small_options());
+    r.want = NULL;
+    check_refused(&b, &r, AF_EUNSUPPORTED, "the model gives no embeddings");
+    bench_close(&b);
+}
+
+/* In steps of 512 tokens: the second waits for the next one, and those behind it with it. */
+static void a_plan_that_takes_prompts_whole_is_never_given_a_part(void **state) {
+    static const uint32_t lengths[] = {300, 300, 100, 112, 400}, steps[] = {1, 300, 300 + 100 + 112, 400};
+    static int32_t ids[400];
+    static af_plan whole;
+    whole = plan;
+    whole.op_count = 1;
+    whole.whole = true;
+    for (int i = 0; i < 400; i++) ids[i] = FAKE_WORD;
+    af_engine_options options = small_options();
+    options.parallel = 8;
+    bench b = bench_open_on(&whole, options);
+    talk *first = talk_new(&b), *talks[5];
+    af_request r = request_for(first, ids, 1);
+    r.on_embedding = hear_embedding;
+    fake_hold(b.backend);
+    submit(first, &r);
+    fake_wait_inside(b.backend);
+    for (int i = 0; i < 5; i++) {
+        talks[i] = talk_new(&b);
+        r.user = talks[i];
+        r.prompt_count = lengths[i];
+        submit(talks[i], &r);
+    }
+    fake_let_go(b.backend);
+    wait_for_end(first);
+    for (int i = 0; i < 5; i++) {
+        wait_for_end(talks[i]);
+        assert_int_equal(talks[i]->embeddings, 1);
+        free(talks[i]);
+    }
+    assert_int_equal(b.backend->step_count, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(b.backend->steps[i].tokens, steps[i]);
+    free(first);
+    bench_close(&b);
+}
+
 /* ---- Options ---- */
+
+static void a_plan_that_takes_prompts_whole_has_steps_that_hold_the_longest(void **state) {
+    static const af_plan whole = {.whole = true, .context = 8192};
+    af_engine_options options = af_engine_options_default();
+    bool lowered;
+    assert_int_equal(af_settle_options(&whole, &options, &lowered, NULL), AF_OK);
+    assert_int_equal(options.prefill_chunk, 8192);
+    assert_int_equal(options.parallel, 32);
+    options = af_engine_options_default();
+    assert_int_equal(af_settle_options(&plan, &options, &lowered, NULL), AF_OK);
+    assert_int_equal(options.parallel, 4);
+}
 
 static void options_out_of_bounds_are_refused_by_name(void **state) {
     static const struct {
@@ -852,7 +1029,7 @@ static void options_out_of_bounds_are_refused_by_name(void **state) {
         uint32_t ctx, parallel, queue, chunk;
     } cases[] = {
         {"ctx: 2049 tokens asked, the model's context holds 2048", 2049, 4, 64, 512},
-        {"parallel: found 0, must be at least 1 and at most 1024", 0, 0, 64, 512},
+        {"parallel: found 1025, must be at least 1 and at most 1024", 0, 1025, 64, 512},
         {"queue: found 70000, must be at least 0 and at most 65536", 0, 4, 70000, 512},
         {"prefill_chunk: found 0, must be at least 1 and at most 65536", 0, 4, 64, 0},
     };
@@ -952,6 +1129,12 @@ int main(void) {
         cmocka_unit_test(closing_ends_all_requests_each_with_one_event),
         cmocka_unit_test(an_idle_engine_uses_no_processor),
         cmocka_unit_test(a_crowd_hears_one_last_event_each),
+        cmocka_unit_test(an_embedding_is_pooled_as_asked_and_of_length_1),
+        cmocka_unit_test(embeddings_and_answers_share_steps),
+        cmocka_unit_test(a_cancelled_embedding_is_not_given),
+        cmocka_unit_test(what_a_model_does_not_give_is_refused),
+        cmocka_unit_test(a_plan_that_takes_prompts_whole_is_never_given_a_part),
+        cmocka_unit_test(a_plan_that_takes_prompts_whole_has_steps_that_hold_the_longest),
         cmocka_unit_test(options_out_of_bounds_are_refused_by_name),
         cmocka_unit_test(the_context_is_native_unless_memory_would_not_hold_it),
         cmocka_unit_test(defaults_are_openai_s_and_what_the_file_asks_within_bounds),

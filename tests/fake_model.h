@@ -29,7 +29,9 @@ enum {
     FAKE_PAGES = 4096,
     FAKE_ROWS = 128,
     FAKE_LOG = 8192,
-    FAKE_WINDOW = 40
+    FAKE_WINDOW = 40,
+    FAKE_STATES = 1024,
+    FAKE_WIDTH = 2 /* of a state: the token's id, and its position from 1 */
 };
 
 /* ---- The vocabulary's file ---- */
@@ -138,6 +140,9 @@ typedef struct fake_backend {
     const float *row_logits[FAKE_ROWS];
     int32_t row_ids[FAKE_ROWS];
     uint32_t row_count;
+    float states[FAKE_STATES][FAKE_WIDTH];
+    const float *state_rows[FAKE_STATES];
+    uint32_t state_count;
     const char *fault; /* what was found wrong with a batch; NULL: nothing */
 
     af_mutex *mutex; /* guards what follows; tests read the rest when the engine is idle or held */
@@ -187,8 +192,20 @@ static void fake_store(fake_backend *b, const af_batch *batch, const af_batch_to
     }
 }
 
+static void fake_state(fake_backend *b, const af_batch_token *token) {
+    if (b->state_count == FAKE_STATES) {
+        b->fault = "more states than tokens";
+        return;
+    }
+    float *state = b->states[b->state_count];
+    state[0] = (float)token->id;
+    state[1] = (float)(token->position + 1);
+    b->state_rows[b->state_count++] = state;
+}
+
 static void fake_answer(fake_backend *b, const af_batch_token *token) {
-    if (token->choose == AF_CHOOSE_NONE) return;
+    if (token->choose == AF_CHOOSE_STATE) fake_state(b, token);
+    if (!af_choose_wants_row(token->choose)) return;
     if (b->row_count == FAKE_ROWS) {
         b->fault = "more rows than were announced";
         return;
@@ -223,7 +240,7 @@ static int fake_submit(af_backend *backend, const af_batch *batch, af_ticket *ti
     if (b->pause) usleep(b->pause);
     int rc = fake_enter(b, batch, error);
     if (rc < 0) return rc;
-    b->row_count = 0;
+    b->row_count = b->state_count = 0;
     for (uint32_t i = 0; i < batch->token_count; i++) {
         fake_store(b, batch, &batch->tokens[i]);
         fake_answer(b, &batch->tokens[i]);
@@ -238,7 +255,7 @@ static int fake_collect(af_backend *backend, af_ticket ticket, af_result *result
     af_mutex_lock(b->mutex);
     if (b->step_count <= FAKE_LOG) b->steps[b->step_count - 1].rows = b->row_count;
     af_mutex_unlock(b->mutex);
-    *result = (af_result){b->row_count, b->row_ids, b->row_logits};
+    *result = (af_result){b->row_count, b->row_ids, b->row_logits, b->state_count, b->state_rows};
     return AF_OK;
 }
 

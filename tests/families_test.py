@@ -44,6 +44,8 @@ NEEDED = [
     ("nano-qwen3-f32", "blk.1.attn_k_norm.weight"), ("nano-olmo2-f32", "blk.0.attn_q_norm.weight"),
     ("nano-gpt2-f32", "position_embd.weight"), ("nano-falcon-f32", "blk.1.attn_norm.weight"),
     ("nano-cohere2-f32", "output_norm.weight"), ("nano-granite-f32", "blk.0.ffn_down.weight"),
+    ("nano-bert-f32", "token_embd_norm.weight"), ("nano-bert-f32", "blk.1.attn_output_norm.weight"),
+    ("nano-nomic-bert-f32", "blk.1.layer_output_norm.weight"),
 ]
 
 
@@ -65,10 +67,26 @@ def with_u32(data, key, value):
     ("nano-falcon-f32", "falcon.attention.head_count_kv", 2, "blk.0.attn_qkv.weight"),
     ("nano-stablelm12-f32", "stablelm.attention.head_count_kv", 1, "blk.0.attn_k_norm.weight|blk.0.attn_k.weight"),
     ("nano-gpt2-f32", "gpt2.context_length", 500, "position_embd.weight"),
+    ("nano-bert-f32", "bert.context_length", 200, "position_embd.weight"),
 ])
 def test_a_shape_that_disagrees_with_the_metadata_is_named(tmp_path, preset, key, value, tensor):
     said = refusal_of(tmp_path, preset, lambda data: with_u32(data, key, value))
     assert re.search(f"tensor ({tensor}): found .* expected", said)
+
+
+def test_a_model_that_ranks_texts_is_refused(tmp_path):
+    said = refusal_of(tmp_path, "nano-bert-f32", lambda data: with_u32(data, "bert.pooling_type", 4))
+    assert "bert.pooling_type: found 4" in said and "rank" in said
+
+
+# One that does not turn round gets its rows wrong but the last.
+@pytest.mark.parametrize("name", ["nano-bert-f32", "nano-nomic-bert-f32"])
+def test_an_encoder_sees_the_whole_of_a_text_and_nothing_of_its_neighbours(name):
+    spec = vector("logits", name)
+    whole = rows_of(spec)
+    assert rows_of(spec, "--neighbours", 5) == whole
+    one = logits(MODELS / f"{name}.gguf", spec["tokens"][:14], positions="0,13")
+    assert one[0] != whole[0] and one[13] != whole[13]
 
 
 def test_an_unknown_architecture_is_named_beside_those_that_run(tmp_path):

@@ -9,7 +9,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from support import MODELS, VECTORS, logits, shimmy, shimmy_json, vector
+from support import MODELS, VECTORS, answers, logits, shimmy, shimmy_json, vector
 
 DEVICE = "llvm"  # lavapipe calls itself llvmpipe
 PRESETS = sorted(path.stem for path in (VECTORS / "logits").glob("*.json"))
@@ -35,7 +35,7 @@ def rows_of(spec, *arguments, **options):
     found = logits(MODELS / f"{spec['preset']}.gguf", spec["tokens"], "--kv", "f32", "--ctx", spec["n_ctx"], "--device",
                    DEVICE, *arguments, positions=positions, **options)
     assert list(found) == spec["positions"]
-    return np.array(list(found.values())), np.array(spec["logits"])
+    return np.array(list(found.values())), np.array(answers(spec))
 
 
 def assert_exact(spec, *arguments, **options):

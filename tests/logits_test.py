@@ -6,7 +6,7 @@ round activations to eight bits.
 import numpy as np
 import pytest
 
-from support import MODELS, VECTORS, logits, vector
+from support import MODELS, VECTORS, answers, logits, vector
 
 PRESETS = sorted(path.stem for path in (VECTORS / "logits").glob("*.json"))
 UNROUNDED = {"f32", "f16", "bf16"}  # weights that are multiplied with f32 activations
@@ -18,7 +18,7 @@ def rows_of(spec, *arguments, kv="f32"):
     found = logits(MODELS / f"{spec['preset']}.gguf", spec["tokens"], "--kv", kv, "--ctx", spec["n_ctx"], *arguments,
                    positions=positions)
     assert list(found) == spec["positions"]
-    return np.array(list(found.values())), np.array(spec["logits"])
+    return np.array(list(found.values())), np.array(answers(spec))
 
 
 @pytest.mark.parametrize("name", PRESETS)

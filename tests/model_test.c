@@ -189,13 +189,16 @@ static void a_dense_layer_is_six_operations(void **state) {
                                        AF_OP_LINEAR, AF_OP_LINEAR,     AF_OP_LINEAR};
     enum { PER_LAYER = sizeof layer / sizeof *layer };
     built b = accepted("llama", &(change){0});
-    assert_int_equal(b.plan->op_count, 2 + LAYERS * PER_LAYER);
+    assert_int_equal(b.plan->op_count, 3 + LAYERS * PER_LAYER);
     assert_int_equal(b.plan->ops[0].kind, AF_OP_EMBED);
     for (size_t i = 0; i < LAYERS * PER_LAYER; i++) {
         assert_int_equal(b.plan->ops[1 + i].kind, layer[i % PER_LAYER]);
         assert_int_equal(b.plan->ops[1 + i].layer, i / PER_LAYER);
     }
+    assert_int_equal(b.plan->ops[b.plan->op_count - 2].kind, AF_OP_STATE);
     assert_int_equal(b.plan->ops[b.plan->op_count - 1].kind, AF_OP_HEAD);
+    assert_int_equal(b.plan->pooling, AF_POOLING_LAST);
+    assert_false(b.plan->whole);
     assert_int_equal(b.plan->vocabulary, VOCABULARY);
     assert_int_equal(b.plan->context, 128);
     let_go(&b);

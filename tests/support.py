@@ -32,11 +32,16 @@ def shimmy_json(*arguments, **options):
 
 
 def logits(model, tokens, *arguments, positions="all", **options):
-    """{position: [logits]} of a list of token ids; the text of the numbers is kept if `raw`."""
+    """{position: [logits]} of a list of token ids, of an encoder {position: [state]}; the text of the numbers is kept if `raw`."""
     ids = ",".join(map(str, tokens))
     out = shimmy("logits", model, "--tokens", "-", "--positions", positions, *arguments, stdin=ids.encode(), **options)
     rows = [json.loads(line) for line in out.stdout.splitlines()]
-    return {row["position"]: row["logits"] for row in rows}
+    return {row["position"]: row["logits"] if "logits" in row else row["state"] for row in rows}
+
+
+def answers(spec):
+    """What `logits` should give at the vector's positions."""
+    return spec["rows" if spec["kind"] == "embeddings" else "logits"]
 
 
 def vector(kind, name):

@@ -1,4 +1,5 @@
-/* cmd_logits.c - `shimmy logits`: rows of logits after chosen tokens, a JSON line each.
+/* cmd_logits.c - `shimmy logits`: rows of logits after chosen tokens, a JSON line each; of a model that gives
+ * embeddings alone, those tokens' states.
  *
  * Nine significant digits carry an f32 whole, so that two runs can be compared bit for bit by their text. --neighbours
  * runs other sequences of random tokens at the same time, which must change nothing: a test aid for that promise.
@@ -47,9 +48,8 @@ static int mark_positions(const char *text, uint8_t *want, size_t count, af_erro
 /* ---- Rows ---- */
 
 /* JSON has no word for what is not finite; null says that it was there. */
-static void print_row(void *user, size_t position, const float *logits, size_t count) {
-    (void)user;
-    printf("{\"position\":%zu,\"logits\":[", position);
+static void print_row(const char *name, size_t position, const float *logits, size_t count) {
+    printf("{\"position\":%zu,\"%s\":[", position, name);
     for (size_t i = 0; i < count; i++) {
         if (i) putchar(',');
         if (isfinite(logits[i]))
@@ -60,6 +60,16 @@ static void print_row(void *user, size_t position, const float *logits, size_t c
     puts("]}");
 }
 
+static void print_logits(void *user, size_t position, const float *row, size_t count) {
+    (void)user;
+    print_row("logits", position, row, count);
+}
+
+static void print_state(void *user, size_t position, const float *row, size_t count) {
+    (void)user;
+    print_row("state", position, row, count);
+}
+
 /* ---- Neighbours ---- */
 
 typedef struct neighbour {
@@ -67,6 +77,10 @@ typedef struct neighbour {
     int32_t *ids;
     bool started;
 } neighbour;
+
+static void pass_over(void *user, const float *embedding, size_t count) {
+    (void)user, (void)embedding, (void)count;
+}
 
 /* Prompts of different lengths, so that they decode while ours is still a prompt and the other way about. */
 static int start_neighbour(neighbour *n, size_t index, const shimmy_session *session, size_t longest, af_error *error) {
@@ -81,6 +95,7 @@ static int start_neighbour(neighbour *n, size_t index, const shimmy_session *ses
     request.prompt_count = count;
     request.ignore_eos = true;
     request.sampling.seed = index + 1;
+    if (!info.generates) request.on_embedding = pass_over;
     const int status = shimmy_job_start(&n->job, session->engine, &request, error);
     n->started = !status;
     return status;
@@ -103,7 +118,9 @@ static int run_beside(const shimmy_session *session, const af_request *request, 
     int status = 0;
     for (size_t i = 0; i < count && !status; i++)
         status = start_neighbour(&neighbours[i], i, session, request->prompt_count, error);
-    shimmy_job job = {.on_logits = print_row};
+    af_model_info info;
+    af_model_get_info(session->model, &info);
+    shimmy_job job = {.on_logits = info.generates ? print_logits : print_state};
     if (!status) status = shimmy_job_run(&job, session->engine, request, error);
     stop_neighbours(neighbours, count);
     return status;

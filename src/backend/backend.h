@@ -28,10 +28,10 @@ typedef uint64_t af_ticket;
 
 /* Sees what each operation of a batch wrote, for `shimmy verify` and SHIMMY_DEBUG_RAW. `wrote` is called on submit's
  * thread after each operation of the plan, once for each of af_op_written(): `count` rows of `width` floats, `stride`
- * apart; `value` AF_NO_VALUE is the logits. It may change the rows and then returns true: what follows reads the
- * changed ones. A device is waited for after every operation, so a hooked backend is slow; `wrote` NULL turns it off
- * between batches. What an operation left in the KV cache is not shown, the attention that reads it is; an operation
- * that a backend folds into the next one is passed over. */
+ * apart; `value` AF_NO_VALUE is the logits, or of a STATE the states. It may change the rows and then returns true:
+ * what follows reads the changed ones. A device is waited for after every operation, so a hooked backend is slow;
+ * `wrote` NULL turns it off between batches. What an operation left in the KV cache is not shown, the attention that
+ * reads it is; an operation that a backend folds into the next one is passed over. */
 typedef struct af_backend_hook {
     bool (*wrote)(void *user, const af_op *op, af_value value, float *rows, size_t stride, uint32_t count,
                   uint32_t width);
@@ -44,7 +44,7 @@ typedef struct af_backend_options {
     af_kv_type kv;
     uint32_t pages[AF_PLAN_GROUPS]; /* pages to reserve for each cache group */
     uint32_t max_tokens;            /* the most tokens in one batch */
-    uint32_t max_rows;              /* the most rows wanted in one batch */
+    uint32_t max_rows;              /* the most choices and logits wanted in one batch; any token's state may be */
     void (*progress)(void *user, double fraction);
     void *progress_user;
     const af_backend_hook *hook; /* NULL: none; outlives the backend */
@@ -68,8 +68,14 @@ typedef struct af_batch_seq {
 typedef enum af_choose {
     AF_CHOOSE_NONE,   /* nothing is wanted of this token */
     AF_CHOOSE_LOGITS, /* the whole row */
-    AF_CHOOSE_GREEDY  /* the id of the largest logit (the lowest such id) */
+    AF_CHOOSE_GREEDY, /* the id of the largest logit (the lowest such id) */
+    AF_CHOOSE_STATE   /* what the plan's STATE gives; no row of logits */
 } af_choose;
+
+/* Whether it is one of the head's rows. */
+static inline bool af_choose_wants_row(af_choose choose) {
+    return choose != AF_CHOOSE_NONE && choose != AF_CHOOSE_STATE;
+}
 
 typedef struct af_batch_token {
     int32_t id; /* of the token; or -1: what row `from_row` of ticket `from` chose */
@@ -88,11 +94,14 @@ typedef struct af_batch {
     uint32_t seq_count;
 } af_batch;
 
-/* What a batch gave: a row for each token that wanted one, in the batch's order. Lives until the next submit. */
+/* What a batch gave: a row for each token that wanted a choice or logits, and a state for each that wanted that, both
+ * in the batch's order. Lives until the next submit. */
 typedef struct af_result {
     uint32_t row_count;
     const int32_t *ids;         /* (rows): the choice of GREEDY rows, -1 for LOGITS rows */
     const float *const *logits; /* (rows): the row of LOGITS rows, NULL for GREEDY rows */
+    uint32_t state_count;
+    const float *const *states; /* (states), each of the plan's width */
 } af_result;
 
 /* A backend is a struct that begins with this table. */

@@ -32,6 +32,7 @@ uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]) {
     case AF_OP_ATTEND:
         return one(op->u.attend.out, out);
     case AF_OP_HEAD:
+    case AF_OP_STATE:
         return one(AF_NO_VALUE, out);
     }
     return 0;

@@ -34,7 +34,7 @@ static int enqueue(af_engine *engine, af_job *job, uint64_t *id, af_error *error
 
 int af_submit(af_engine *engine, const af_request *request, uint64_t *id, af_error *error) {
     af_job *job = NULL;
-    int rc = af_job_open(request, engine->ctx, engine->plan->vocabulary, engine->tokenizer, &job, error);
+    int rc = af_job_open(request, engine->plan, engine->ctx, engine->tokenizer, &job, error);
     if (rc < 0) return rc;
     af_mutex_lock(engine->mutex);
     rc = enqueue(engine, job, id, error);

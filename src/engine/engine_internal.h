@@ -2,6 +2,7 @@
  *
  *     job.c       one request: checked, copied; its text, events' content, and when it is over
  *     step.c      one step: which tokens run, and what becomes of the rows that come back
+ *     pooling.c   from states to an embedding
  *     ahead.c     several greedy steps in flight, on a device that chooses tokens itself
  *     engine.c    the thread, the queue, open and close
  *     settings.c  defaults and sizes
@@ -17,6 +18,7 @@
  *   2. The mutex guards live, its count, closing, the totals and each job's `admitted`. Everything else of a job
  * belongs to the engine's thread once it was submitted. No callback runs with the mutex held.
  *   3. A job in `running` has a KV sequence; the pools are sized so that every running job can reach the context's end.
+ *      Where a plan takes prompts whole, a job holds pages during its only step, and they are sized for one step.
  *   4. Positions 0 .. done-1 of a job are in the cache. The token chosen last is not: it runs at position `done`.
  */
 #ifndef AF_ENGINE_INTERNAL_H
@@ -24,6 +26,7 @@
 
 #include "base/os.h"
 #include "engine/kv.h"
+#include "engine/pooling.h"
 #include "engine/sampler.h"
 #include "engine/stops.h"
 #include "text/tokenizer.h"
@@ -37,8 +40,11 @@ typedef struct af_job {
     af_event_fn on_event;
     af_logits_fn on_logits;
     void *user;
-    int32_t *prompt; /* (prompt_count) */
-    uint8_t *want;   /* (prompt_count), or NULL */
+    int32_t *prompt;              /* (prompt_count) */
+    uint8_t *want;                /* (prompt_count), or NULL */
+    bool wants_states;            /* the rows it wants are states: the model has no head */
+    af_embedding_fn on_embedding; /* NULL: no embedding is wanted */
+    af_pooled pooled;             /* it, so far */
     uint32_t prompt_count;
     uint32_t prompt_end; /* how much of the prompt must run */
     uint32_t limit;      /* tokens to choose at the most; 0: none */
@@ -59,21 +65,24 @@ typedef struct af_job {
     uint32_t step_count; /* of its tokens in the step that runs now */
 } af_job;
 
-/* Checks and copies. `ctx` and `vocabulary` are the engine's. On failure nothing stays allocated. */
-int af_job_open(const af_request *request, uint32_t ctx, uint32_t vocabulary, const af_tokenizer *tokenizer,
+/* Checks and copies. On failure nothing stays allocated. */
+int af_job_open(const af_request *request, const af_plan *plan, uint32_t ctx, const af_tokenizer *tokenizer,
                 af_job **out, af_error *error);
 void af_job_close(af_job *job);
 bool af_job_in_prompt(const af_job *job);
-bool af_job_wants(const af_job *job, uint32_t position);
+bool af_job_wants(const af_job *job, uint32_t position);       /* its logits */
+bool af_job_wants_state(const af_job *job, uint32_t position); /* to pool, or itself */
 /* True if a token is chosen after the one at `position`. */
 bool af_job_chooses_at(const af_job *job, uint32_t position);
 /* Takes a chosen token: counts it, makes its text, and says whether the job is over. AF_ENOMEM when text cannot grow.
  */
 int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error);
+/* Gives the embedding out, of all states that were wanted. */
+int af_job_give_embedding(af_job *job, af_error *error);
 /* Calls on_event with what may be shown; all there is when the job is over. */
 void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish finish, const af_error *error);
 
-/* A row the backend gives: the logits after a job's token. */
+/* A row the backend gives: the logits after a job's token, or its state. */
 typedef struct af_step_row {
     af_job *job;
     uint32_t position;
@@ -84,9 +93,10 @@ typedef struct af_step {
     uint32_t max_tokens, max_rows, max_jobs;
     af_batch_token *tokens;
     af_batch_seq *seqs;
-    af_job **jobs; /* of each seq */
-    af_step_row *rows;
-    uint32_t token_count, job_count, row_count;
+    af_job **jobs;       /* of each seq */
+    af_step_row *rows;   /* of logits and choices */
+    af_step_row *states; /* (max_tokens) */
+    uint32_t token_count, job_count, row_count, state_count;
     uint32_t prompt_tokens; /* of token_count */
 } af_step;
 
@@ -145,7 +155,7 @@ bool af_step_can_run_ahead(const af_engine *engine);
 /* Runs it and those after it, until a job ends or somebody waits; returns with nothing in flight. */
 void af_step_ahead(af_engine *engine);
 
-/* Checks the bounds of parallel, queue, prefill_chunk and ctx, and settles ctx. */
+/* Checks the bounds of parallel, queue, prefill_chunk and ctx, and settles those that depend on the plan. */
 int af_settle_options(const af_plan *plan, af_engine_options *options, bool *ctx_from_memory, af_error *error);
 uint32_t af_step_max_tokens(const af_engine_options *options);
 uint32_t af_step_max_rows(const af_engine_options *options);

@@ -21,16 +21,38 @@ static int check_ids(const af_request *r, uint32_t vocabulary, af_error *error) 
     return AF_OK;
 }
 
+static bool asks_for_text(const af_request *r) {
+    return r->max_tokens != 0 && !r->on_embedding;
+}
+
 /* A prompt must leave room for a token, unless none is asked for. */
 static int check_length(const af_request *r, uint32_t ctx, af_error *error) {
-    size_t most = r->max_tokens == 0 ? ctx : ctx - 1;
+    size_t most = asks_for_text(r) ? ctx - 1 : ctx;
     if (r->prompt_count == 0) return af_fail(error, AF_EINVAL, "prompt: is empty, must hold a token");
     if (r->prompt_count <= most) return AF_OK;
     return af_fail(error, AF_ECONTEXT, "the prompt has %zu tokens, the context holds %u%s", r->prompt_count, ctx,
                    r->prompt_count == ctx ? ", which leaves none for an answer" : "");
 }
 
-static int check_request(const af_request *r, uint32_t ctx, uint32_t vocabulary, af_error *error) {
+static af_pooling pooling_of(const af_request *r, const af_plan *plan) {
+    return r->pooling == AF_POOLING_MODEL ? plan->pooling : r->pooling;
+}
+
+/* What the request asks for is something that the model gives. */
+static int check_kind(const af_request *r, const af_plan *plan, af_error *error) {
+    if (asks_for_text(r) && !af_plan_head(plan))
+        return af_fail(error, AF_EUNSUPPORTED, "the model gives embeddings, not text");
+    if (!r->on_embedding) return AF_OK;
+    if (r->want) return af_fail(error, AF_EINVAL, "want: rows of logits and an embedding are asked for together");
+    const af_pooling how = pooling_of(r, plan);
+    if (r->pooling > AF_POOLING_LAST)
+        return af_fail(error, AF_EINVAL, "pooling: found %d, allowed 0 to %d", (int)r->pooling, AF_POOLING_LAST);
+    if (!af_plan_state(plan) || how < AF_POOLING_MEAN || how > AF_POOLING_LAST)
+        return af_fail(error, AF_EUNSUPPORTED, "the model gives no embeddings");
+    return AF_OK;
+}
+
+static int check_request(const af_request *r, const af_plan *plan, uint32_t ctx, af_error *error) {
     if (!r->on_event) return af_fail(error, AF_EINVAL, "on_event: is missing");
     if (r->want && !r->on_logits) return af_fail(error, AF_EINVAL, "on_logits: is missing, though logits are wanted");
     if (r->max_tokens < -1) {
@@ -40,8 +62,9 @@ static int check_request(const af_request *r, uint32_t ctx, uint32_t vocabulary,
         return af_fail(error, AF_EINVAL, "shown: has %zu tokens, at most %d are allowed", r->shown_count, AF_SHOWN_MAX);
     }
     int rc = af_sampling_check(&r->sampling, error);
+    if (rc == 0) rc = check_kind(r, plan, error);
     if (rc == 0) rc = check_length(r, ctx, error);
-    if (rc == 0) rc = check_ids(r, vocabulary, error);
+    if (rc == 0) rc = check_ids(r, plan->vocabulary, error);
     return rc;
 }
 
@@ -61,12 +84,12 @@ static int copy_prompt(af_job *job, const af_request *r, af_error *error) {
     return af_fail_memory(error, size, "a prompt");
 }
 
-/* Without an answer to come, the prompt runs only as far as logits are wanted. */
-static uint32_t end_of_prompt(const af_job *job) {
+/* Without an answer to come, the prompt runs only as far as rows are wanted; whole, if any is and it must be. */
+static uint32_t end_of_prompt(const af_job *job, bool whole) {
     uint32_t end = job->prompt_count;
     if (job->limit > 0) return end;
-    while (end > 0 && !af_job_wants(job, end - 1)) end--;
-    return end;
+    while (end > 0 && !af_job_wants(job, end - 1) && !af_job_wants_state(job, end - 1)) end--;
+    return whole && end > 0 ? job->prompt_count : end;
 }
 
 static int reserve_text(af_job *job, af_error *error) {
@@ -79,13 +102,14 @@ static int reserve_text(af_job *job, af_error *error) {
 
 /* A window that no request can outgrow is the whole text, which needs no ring. */
 static int open_sampler(af_job *job, af_sampling sampling, uint32_t ctx, uint32_t vocabulary, af_error *error) {
+    if (job->on_embedding) sampling = (af_sampling){.top_p = 1, .repeat_penalty = 1}; /* nothing is drawn */
     if (sampling.repeat_last_n > 0 && (uint32_t)sampling.repeat_last_n >= ctx) sampling.repeat_last_n = -1;
     return af_sampler_open(&sampling, vocabulary, &job->sampler, error);
 }
 
-int af_job_open(const af_request *r, uint32_t ctx, uint32_t vocabulary, const af_tokenizer *tokenizer, af_job **out,
+int af_job_open(const af_request *r, const af_plan *plan, uint32_t ctx, const af_tokenizer *tokenizer, af_job **out,
                 af_error *error) {
-    int rc = check_request(r, ctx, vocabulary, error);
+    int rc = check_request(r, plan, ctx, error);
     if (rc < 0) return rc;
     af_job *job = calloc(1, sizeof *job);
     if (!job) return af_fail_memory(error, sizeof *job, "a request");
@@ -96,19 +120,23 @@ int af_job_open(const af_request *r, uint32_t ctx, uint32_t vocabulary, const af
     job->ignore_eos = r->ignore_eos;
     job->prompt_count = (uint32_t)r->prompt_count;
     job->limit = r->max_tokens < 0 || r->max_tokens > room ? room : (uint32_t)r->max_tokens;
+    if (r->on_embedding) job->limit = 0;
+    job->on_embedding = r->on_embedding;
+    job->wants_states = !af_plan_head(plan);
     af_detok_resume(&job->detok, tokenizer, r->prompt[r->prompt_count - 1]);
     job->detok.shown = job->shown;
     job->detok.shown_count = r->shown_count;
     if (r->shown_count) memcpy(job->shown, r->shown, r->shown_count * sizeof *r->shown);
     rc = copy_prompt(job, r, error);
     if (rc == 0) rc = af_stops_open(r->stops, r->stop_count, &job->stops, error);
-    if (rc == 0) rc = open_sampler(job, r->sampling, ctx, vocabulary, error);
+    if (rc == 0) rc = open_sampler(job, r->sampling, ctx, plan->vocabulary, error);
+    if (rc == 0 && r->on_embedding) rc = af_pooled_open(pooling_of(r, plan), plan->width, &job->pooled, error);
     if (rc == 0) rc = reserve_text(job, error);
     if (rc < 0) {
         af_job_close(job);
         return rc;
     }
-    job->prompt_end = end_of_prompt(job);
+    job->prompt_end = end_of_prompt(job, plan->whole);
     *out = job;
     return AF_OK;
 }
@@ -117,6 +145,7 @@ void af_job_close(af_job *job) {
     if (!job) return;
     af_buf_clear(&job->text);
     af_sampler_close(job->sampler);
+    af_pooled_close(&job->pooled);
     af_stops_close(&job->stops);
     free(job->want);
     free(job->prompt);
@@ -129,8 +158,17 @@ bool af_job_in_prompt(const af_job *job) {
     return job->done < job->prompt_end;
 }
 
-bool af_job_wants(const af_job *job, uint32_t position) {
+static bool is_listed(const af_job *job, uint32_t position) {
     return job->want && position < job->prompt_count && job->want[position];
+}
+
+bool af_job_wants(const af_job *job, uint32_t position) {
+    return !job->wants_states && is_listed(job, position);
+}
+
+bool af_job_wants_state(const af_job *job, uint32_t position) {
+    if (job->on_embedding) return af_pooling_wants(job->pooled.how, position, job->prompt_count);
+    return job->wants_states && is_listed(job, position);
 }
 
 bool af_job_chooses_at(const af_job *job, uint32_t position) {
@@ -154,6 +192,12 @@ int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error) {
     bool stopped = af_stops_scan(&job->stops, &job->text, watched);
     *finish = end || stopped ? AF_FINISH_STOP : full ? AF_FINISH_LENGTH : AF_FINISH_NONE;
     return AF_OK;
+}
+
+int af_job_give_embedding(af_job *job, af_error *error) {
+    const int rc = af_pooled_finish(&job->pooled, error);
+    if (rc == 0) job->on_embedding(job->user, job->pooled.vector, job->pooled.width);
+    return rc;
 }
 
 void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish finish, const af_error *error) {

@@ -45,7 +45,9 @@ void af_kv_sizes(const af_plan *plan, uint32_t ctx, uint32_t sequences, uint32_t
         uint32_t window = g < plan->group_count ? plan->groups[g].window : 0;
         uint32_t whole = pages_for(ctx);
         uint32_t needed = window ? pages_for((uint64_t)window + step) + 1 : whole;
-        pages[g] = g < plan->group_count ? (needed < whole ? needed : whole) * sequences : 0;
+        uint32_t all = (needed < whole ? needed : whole) * sequences;
+        if (plan->whole && pages_for(step) + sequences < all) all = pages_for(step) + sequences;
+        pages[g] = g < plan->group_count ? all : 0;
     }
 }
 

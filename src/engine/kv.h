@@ -18,7 +18,8 @@ typedef struct af_kv af_kv;
 typedef struct af_kv_seq af_kv_seq;
 
 /* Pages that `sequences` sequences of `ctx` tokens need in each group, written to pages[]: window groups need the
- * window plus what one step adds (`step` tokens). */
+ * window plus what one step adds (`step` tokens). Where the plan takes sequences whole, pages are for one step alone.
+ */
 void af_kv_sizes(const af_plan *plan, uint32_t ctx, uint32_t sequences, uint32_t step, uint32_t pages[AF_PLAN_GROUPS]);
 
 int af_kv_open(const af_plan *plan, const uint32_t pages[AF_PLAN_GROUPS], uint32_t ctx, uint32_t sequences, af_kv **out,

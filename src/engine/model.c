@@ -177,6 +177,8 @@ static void open_plan(af_model *m, uint32_t ctx) {
         return;
     }
     m->info.runnable = true;
+    m->info.generates = af_plan_head(m->plan) != NULL;
+    m->info.pooling = m->plan->pooling;
     m->info.vocabulary = m->plan->vocabulary;
     if (!m->info.context) m->info.context = m->plan->context;
     m->info.kv_bytes = af_plan_kv_bytes(m->plan, m->plan->context, (af_kv_cost){.elem = sizeof(uint16_t)});

@@ -5,12 +5,14 @@
 
 #include <math.h>
 
-#define FALLBACK_CTX 4096u /* for a file that does not say its context */
-#define LEAST_CTX    512u  /* memory never lowers the context below this */
-#define ROWS_MIN     64u   /* logit rows one step may give, where fewer requests run together */
+#define FALLBACK_CTX   4096u /* for a file that does not say its context */
+#define LEAST_CTX      512u  /* memory never lowers the context below this */
+#define ROWS_MIN       64u   /* logit rows one step may give, where fewer requests run together */
+#define PARALLEL       4u    /* requests that run together */
+#define PARALLEL_WHOLE 32u   /* ... of a plan that takes prompts whole: they come and go with each step */
 
 af_engine_options af_engine_options_default(void) {
-    return (af_engine_options){.device = "auto", .parallel = 4, .queue = 64, .prefill_chunk = 512, .kv = AF_KV_F16};
+    return (af_engine_options){.device = "auto", .queue = 64, .prefill_chunk = 512, .kv = AF_KV_F16};
 }
 
 /* ---- Sampling and requests ---- */
@@ -58,7 +60,7 @@ static int check_range(const char *name, uint32_t value, uint32_t least, uint32_
 }
 
 static uint64_t cache_bytes(const af_plan *plan, const af_engine_options *options, uint32_t ctx) {
-    return af_plan_kv_bytes(plan, ctx, af_kv_cost_of(options->kv)) * options->parallel;
+    return af_plan_kv_bytes(plan, ctx, af_kv_cost_of(options->kv)) * (plan->whole ? 1 : options->parallel);
 }
 
 /* The largest context, in whole pages, whose cache takes at most `bytes`. */
@@ -88,6 +90,7 @@ static uint32_t native_or_what_fits(const af_plan *plan, const af_engine_options
 }
 
 int af_settle_options(const af_plan *plan, af_engine_options *options, bool *ctx_from_memory, af_error *error) {
+    if (options->parallel == 0) options->parallel = plan->whole ? PARALLEL_WHOLE : PARALLEL;
     int rc = check_range("parallel", options->parallel, 1, 1024, error);
     if (rc == 0) rc = check_range("queue", options->queue, 0, 65536, error);
     if (rc == 0) rc = check_range("prefill_chunk", options->prefill_chunk, 1, 65536, error);
@@ -99,5 +102,6 @@ int af_settle_options(const af_plan *plan, af_engine_options *options, bool *ctx
         return af_fail(error, AF_EINVAL, "ctx: %u tokens asked, the model's context holds %u", options->ctx,
                        plan->context);
     }
+    if (plan->whole && options->prefill_chunk < options->ctx) options->prefill_chunk = options->ctx;
     return AF_OK;
 }

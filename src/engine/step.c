@@ -6,6 +6,9 @@
  * so that a short one is never behind a long one. Where logits of many prompt tokens are wanted, a share is cut so that
  * the rows fit. All of this is allowed by promise 1: no cut changes a logit.
  *
+ * A plan whose attention sees both directions takes prompts whole: as many as fit into the budget, which holds the
+ * longest, first come first served.
+ *
  * The greedy choice is left to the device; other rows come back as logits, and the sampler chooses here.
  */
 #include "engine/engine_internal.h"
@@ -22,9 +25,10 @@ int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_s
     *out = (af_step){.max_tokens = max_tokens, .max_rows = max_rows, .max_jobs = max_jobs};
     out->tokens = calloc(max_tokens, sizeof *out->tokens);
     out->rows = calloc(max_rows, sizeof *out->rows);
+    out->states = calloc(max_tokens, sizeof *out->states);
     out->seqs = calloc(max_jobs, sizeof *out->seqs);
     out->jobs = calloc(max_jobs, sizeof *out->jobs);
-    if (out->tokens && out->rows && out->seqs && out->jobs) return AF_OK;
+    if (out->tokens && out->rows && out->states && out->seqs && out->jobs) return AF_OK;
     af_step_close(out);
     return af_fail_memory(error, max_tokens * sizeof *out->tokens, "the engine's batch");
 }
@@ -32,6 +36,7 @@ int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_s
 void af_step_close(af_step *step) {
     free(step->tokens);
     free(step->rows);
+    free(step->states);
     free(step->seqs);
     free(step->jobs);
     *step = (af_step){0};
@@ -40,6 +45,7 @@ void af_step_close(af_step *step) {
 /* ---- The batch ---- */
 
 static af_choose choice_at(const af_job *job, uint32_t position) {
+    if (af_job_wants_state(job, position)) return AF_CHOOSE_STATE;
     if (af_job_wants(job, position)) return AF_CHOOSE_LOGITS;
     if (!af_job_chooses_at(job, position)) return AF_CHOOSE_NONE;
     return af_sampler_is_greedy(job->sampler) ? AF_CHOOSE_GREEDY : AF_CHOOSE_LOGITS;
@@ -51,7 +57,8 @@ static void add_token(af_step *step, af_job *job, uint32_t position) {
     assert(step->token_count < step->max_tokens);
     step->tokens[step->token_count++] =
         (af_batch_token){.id = id, .seq = step->job_count, .position = position, .choose = choose};
-    if (choose == AF_CHOOSE_NONE) return;
+    if (choose == AF_CHOOSE_STATE) step->states[step->state_count++] = (af_step_row){job, position};
+    if (!af_choose_wants_row(choose)) return;
     assert(step->row_count < step->max_rows);
     step->rows[step->row_count++] = (af_step_row){job, position};
 }
@@ -98,7 +105,7 @@ static uint32_t fair_level(const af_engine *engine, uint32_t budget) {
 /* How many of `count` tokens from job->done on fit into `rows` rows. */
 static uint32_t cut_to_rows(const af_job *job, uint32_t count, uint32_t rows) {
     for (uint32_t i = 0; i < count; i++) {
-        if (choice_at(job, job->done + i) != AF_CHOOSE_NONE && rows-- == 0) return i;
+        if (af_choose_wants_row(choice_at(job, job->done + i)) && rows-- == 0) return i;
     }
     return count;
 }
@@ -122,11 +129,26 @@ static void add_prompts(af_engine *engine, uint32_t budget) {
     }
 }
 
+/* Prompts that must not be cut. The first that does not fit has to wait, and whoever is behind it with it. */
+static void add_whole_prompts(af_engine *engine, uint32_t budget) {
+    for (uint32_t i = 0; i < engine->running_count; i++) {
+        af_job *job = engine->running[i];
+        if (job->prompt_end > budget) return;
+        if (!af_job_in_prompt(job)) continue;
+        add_job(engine, job, job->prompt_end);
+        budget -= job->prompt_end;
+    }
+}
+
 static void build_batch(af_engine *engine) {
     af_step *step = &engine->step;
-    step->token_count = step->job_count = step->row_count = step->prompt_tokens = 0;
+    step->token_count = step->job_count = step->row_count = step->state_count = step->prompt_tokens = 0;
     for (uint32_t i = 0; i < engine->running_count; i++) engine->running[i]->step_count = 0;
     uint32_t budget = engine->prefill_chunk;
+    if (engine->plan->whole) {
+        add_whole_prompts(engine, budget);
+        return;
+    }
     if (add_decodes(engine) > 0 && budget > LEAST_BUDGET) {
         budget = budget / DECODE_DIVISOR > LEAST_BUDGET ? budget / DECODE_DIVISOR : LEAST_BUDGET;
     }
@@ -165,16 +187,26 @@ static void take_row(af_engine *engine, const af_step_row *row, int32_t id, cons
     af_step_take(engine, job, logits ? af_sampler_choose(job->sampler, logits) : id);
 }
 
+static void take_state(const af_engine *engine, const af_step_row *row, const float *state) {
+    af_job *job = row->job;
+    if (atomic_load(&job->cancelled)) return;
+    if (job->on_embedding)
+        af_pooled_add(&job->pooled, state);
+    else
+        job->on_logits(job->user, row->position, state, engine->plan->width);
+}
+
 /* A choice comes with a job's last row of the step, so that no row is left of a job that ends here. */
 static void take_result(af_engine *engine, const af_result *result) {
     af_step *step = &engine->step;
-    assert(result->row_count == step->row_count);
+    assert(result->row_count == step->row_count && result->state_count == step->state_count);
     uint32_t generated = 0;
     for (uint32_t i = 0; i < step->job_count; i++) step->jobs[i]->done += step->jobs[i]->step_count;
     for (uint32_t i = 0; i < step->row_count; i++) {
         generated += af_job_chooses_at(step->rows[i].job, step->rows[i].position);
     }
     af_step_count(engine, step->prompt_tokens, generated);
+    for (uint32_t i = 0; i < step->state_count; i++) take_state(engine, &step->states[i], result->states[i]);
     for (uint32_t i = 0; i < step->row_count; i++) {
         take_row(engine, &step->rows[i], result->ids[i], result->logits[i]);
     }
@@ -191,12 +223,22 @@ static void trace_chunks(const af_step *step, uint64_t nanoseconds) {
     }
 }
 
+static void end_prompt(af_engine *engine, af_job *job) {
+    af_error error;
+    if (!job->on_embedding)
+        af_engine_end(engine, job, NULL, 0, AF_FINISH_LENGTH, NULL);
+    else if (af_job_give_embedding(job, &error) == 0)
+        af_engine_end(engine, job, NULL, 0, AF_FINISH_STOP, NULL);
+    else
+        af_engine_end(engine, job, NULL, 0, AF_FINISH_ERROR, &error);
+}
+
 /* A job without an answer to come is over when its prompt is. */
 static void end_finished_prompts(af_engine *engine) {
     for (uint32_t i = engine->running_count; i-- > 0;) {
         af_job *job = engine->running[i];
         if (job->limit > 0 || af_job_in_prompt(job) || atomic_load(&job->cancelled)) continue;
-        af_engine_end(engine, job, NULL, 0, AF_FINISH_LENGTH, NULL);
+        end_prompt(engine, job);
     }
 }
 

@@ -10,7 +10,7 @@
 /* ---- Opening and closing ---- */
 
 static size_t record_room(const af_plan *plan) {
-    size_t numbers = (size_t)AF_VERIFY_LOGITS * plan->vocabulary;
+    size_t numbers = (size_t)AF_VERIFY_LOGITS * plan->vocabulary + (size_t)AF_VERIFY_TOKENS * plan->width;
     for (size_t i = 0; i < plan->op_count; i++) {
         af_value values[AF_PLAN_PARTS];
         for (uint32_t k = 0, n = af_op_written(&plan->ops[i], values); k < n; k++)
@@ -32,7 +32,8 @@ static af_backend_options options_of(const af_verifier *v, bool exact, const af_
 
 static int open_verifier(af_verifier *v, af_error *error) {
     v->record_bytes = record_room(v->plan);
-    v->logits_bytes = AF_VERIFY_BATCHES * AF_VERIFY_LOGITS * (size_t)v->plan->vocabulary * sizeof(float);
+    v->row_width = af_plan_head(v->plan) ? v->plan->vocabulary : v->plan->width;
+    v->logits_bytes = AF_VERIFY_BATCHES * AF_VERIFY_LOGITS * (size_t)v->row_width * sizeof(float);
     v->record = af_os_pages(v->record_bytes, false);
     v->logits_memory = af_os_pages(v->logits_bytes, false);
     v->latest = calloc(v->plan->value_count, sizeof *v->latest);

@@ -75,7 +75,9 @@ typedef struct af_verifier {
     const float **before; /* (op_count): what the value that it adds to held before */
     const float **latest; /* (value_count): what each value was last given */
 
-    const float *logits[AF_VERIFY_BATCHES]; /* the reference's, (rows, vocabulary) */
+    /* The logits of a whole pass, or where the plan has no head the states. */
+    uint32_t row_width;
+    const float *logits[AF_VERIFY_BATCHES]; /* the reference's, (rows, row_width) */
     float *logits_memory;
     size_t logits_bytes;
     int32_t chosen[AF_VERIFY_BATCHES]; /* by the device, in the batch's first row */

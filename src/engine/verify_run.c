@@ -12,7 +12,9 @@
  *
  * The batches are sequences of random tokens in portions that reach every kernel: long ones, a few tokens, one, two and
  * more sequences at once, each with one token or with many; past the 128 keys that attention takes at a time, and over
- * several pages. In the last one the token is not given but what the batch before chose.
+ * several pages. In the last one the token is not given but what the batch before chose. A plan that takes sequences
+ * whole begins them anew in every batch. Tokens whose logits are not wanted give their states; where a plan has no
+ * head, states stand for logits.
  */
 #include "engine/verify.h"
 
@@ -83,7 +85,7 @@ static bool compare_value(void *user, const af_op *op, af_value value, float *ro
     const float *const expected = v->record + place, *const before = v->before[op - v->plan->ops];
     for (size_t t = 0, at = 0; t < count; t++, at += width) {
         float *found = rows + t * stride;
-        if (value == AF_NO_VALUE) v->best[t] = af_best_token(found, width);
+        if (op->kind == AF_OP_HEAD) v->best[t] = af_best_token(found, width);
         const af_verify_numbers row = {.found = found,
                                        .expected = expected + at,
                                        .rounded = v->rounded ? v->rounded_record + place + at : NULL,
@@ -119,6 +121,20 @@ static const struct {
                                {{0, 33}},      {{31, 15}}, {{7, 1}}, {{1, 1, 1, 1, 1, 1, 1, 1}},
                                {{1, 0, 1, 1}}, {{0, 1}},   {{1}}};
 
+static bool has_head(const af_verifier *v) {
+    return af_plan_head(v->plan) != NULL;
+}
+
+/* Whether a whole pass is compared by this token's logits, or its state where there are none. */
+static bool is_compared(const af_verifier *v, const af_batch_token *token) {
+    return has_head(v) ? af_choose_wants_row(token->choose) : token->choose == AF_CHOOSE_STATE;
+}
+
+static af_choose choice_of(const af_verifier *v, bool wanted, af_choose choose) {
+    if (!has_head(v)) return wanted ? AF_CHOOSE_STATE : AF_CHOOSE_NONE;
+    return wanted ? choose : af_plan_state(v->plan) ? AF_CHOOSE_STATE : AF_CHOOSE_NONE;
+}
+
 static void add_tokens(af_verifier *v, prepared *p, uint32_t seq, uint32_t count, bool all_rows, af_choose choose) {
     for (uint32_t i = 0; i < count; i++) {
         const bool wanted = all_rows || i + 1 == count;
@@ -126,16 +142,29 @@ static void add_tokens(af_verifier *v, prepared *p, uint32_t seq, uint32_t count
             (af_batch_token){.id = (int32_t)(af_rng_next(&v->rng) % v->plan->vocabulary),
                              .seq = seq,
                              .position = v->reach[seq] + i,
-                             .choose = wanted ? choose : AF_CHOOSE_NONE};
+                             .choose = choice_of(v, wanted, choose)};
         p->rows += wanted;
     }
     v->reach[seq] += count;
 }
 
+/* Where a sequence goes on in the next batch. */
+static uint32_t begin_of(const af_verifier *v, uint32_t seq) {
+    return v->plan->whole ? 0 : v->reach[seq];
+}
+
 static bool fits(const af_verifier *v, size_t batch) {
     for (uint32_t s = 0; s < AF_VERIFY_SEQUENCES; s++)
-        if (v->plan->context && v->reach[s] + shapes[batch].tokens[s] > v->plan->context) return false;
+        if (v->plan->context && begin_of(v, s) + shapes[batch].tokens[s] > v->plan->context) return false;
     return true;
+}
+
+/* There are as many sequences as are ever taken. */
+static void restart(af_verifier *v, uint32_t seq) {
+    if (v->seqs[seq]) af_kv_seq_release(v->kv, v->seqs[seq]);
+    v->seqs[seq] = af_kv_seq_take(v->kv);
+    v->reach[seq] = 0;
+    assert(v->seqs[seq]);
 }
 
 static void prepare(af_verifier *v, size_t batch, af_choose choose, prepared *p) {
@@ -143,7 +172,8 @@ static void prepare(af_verifier *v, size_t batch, af_choose choose, prepared *p)
     uint32_t all = 0;
     for (uint32_t s = 0; s < AF_VERIFY_SEQUENCES; s++) all += shapes[batch].tokens[s];
     for (uint32_t s = 0; s < AF_VERIFY_SEQUENCES; s++) {
-        const uint32_t count = shapes[batch].tokens[s], begin = v->reach[s];
+        const uint32_t count = shapes[batch].tokens[s], begin = begin_of(v, s);
+        if (v->plan->whole) restart(v, s);
         const bool room = af_kv_reserve(v->kv, v->seqs[s], begin, begin + count);
         assert(room), (void)room;
         af_kv_view(v->seqs[s], &p->seqs[s]);
@@ -153,15 +183,9 @@ static void prepare(af_verifier *v, size_t batch, af_choose choose, prepared *p)
 }
 
 /* Both sequences from their beginning, with the same tokens each time. */
-static int rewind_all(af_verifier *v, af_error *error) {
-    for (uint32_t s = 0; s < AF_VERIFY_SEQUENCES; s++) {
-        if (v->seqs[s]) af_kv_seq_release(v->kv, v->seqs[s]);
-        v->seqs[s] = af_kv_seq_take(v->kv);
-        v->reach[s] = 0;
-        if (!v->seqs[s]) return af_fail(error, AF_ENOMEM, "verify: no sequence is free");
-    }
+static void rewind_all(af_verifier *v) {
+    for (uint32_t s = 0; s < AF_VERIFY_SEQUENCES; s++) restart(v, s);
     af_rng_seed(&v->rng, 1);
-    return AF_OK;
 }
 
 static int run_on(af_backend *backend, const prepared *p, af_ticket *ticket, af_result *result, af_error *error) {
@@ -171,7 +195,11 @@ static int run_on(af_backend *backend, const prepared *p, af_ticket *ticket, af_
 
 static void set_choose(prepared *p, af_choose choose) {
     for (uint32_t t = 0; t < p->batch.token_count; t++)
-        if (p->tokens[t].choose != AF_CHOOSE_NONE) p->tokens[t].choose = choose;
+        if (af_choose_wants_row(p->tokens[t].choose)) p->tokens[t].choose = choose;
+}
+
+static const float *const *rows_of(const af_verifier *v, const af_result *result) {
+    return has_head(v) ? result->logits : result->states;
 }
 
 static int run_references(af_verifier *v, size_t batch, prepared *p, af_error *error) {
@@ -182,10 +210,11 @@ static int run_references(af_verifier *v, size_t batch, prepared *p, af_error *e
     const int status = run_on(v->reference, p, &ticket, &result, error);
     if (status != AF_OK) return status;
     v->at = 0;
-    float *kept = v->logits_memory + batch * AF_VERIFY_LOGITS * v->plan->vocabulary;
+    const float *const *rows = rows_of(v, &result);
+    float *kept = v->logits_memory + batch * AF_VERIFY_LOGITS * v->row_width;
     v->logits[batch] = kept;
     for (uint32_t r = 0; r < p->rows; r++)
-        memcpy(kept + (size_t)r * v->plan->vocabulary, result.logits[r], v->plan->vocabulary * sizeof *kept);
+        memcpy(kept + (size_t)r * v->row_width, rows[r], v->row_width * sizeof *kept);
     return v->rounded ? run_on(v->rounded, p, &ticket, &result, error) : AF_OK;
 }
 
@@ -195,6 +224,8 @@ static int run_device(af_verifier *v, prepared *p, af_ticket *ticket, int32_t *c
     const int status = run_on(v->device, p, ticket, &result, error);
     if (status != AF_OK) return status;
     const af_verify_subject subject = {.what = "choice", .name = "the best token", .tokens = v->tokens};
+    *chosen = -1;
+    if (!has_head(v)) return AF_OK;
     for (uint32_t r = 0; r < p->rows; r++) af_verify_choice(v->table, &subject, result.ids[r] == v->best[r]);
     *chosen = result.ids[0];
     return AF_OK;
@@ -205,7 +236,8 @@ static int run_device(af_verifier *v, prepared *p, af_ticket *ticket, int32_t *c
 /* Each operation by itself. The last batch's token is what the device chose in the one before. */
 int af_verify_operations(af_verifier *v, af_error *error) {
     af_ticket ticket = 0;
-    int status = rewind_all(v, error);
+    int status = AF_OK;
+    rewind_all(v);
     for (size_t i = 0; i < AF_VERIFY_BATCHES && status == AF_OK && fits(v, i); i++) {
         prepared p;
         prepare(v, i, AF_CHOOSE_LOGITS, &p);
@@ -226,31 +258,33 @@ int af_verify_operations(af_verifier *v, af_error *error) {
 /* The first tokens of a text are what attention rests on when it has nothing to say; the few huge activations that make
  * them so cost eight bits more than anything else, and say nothing about a device. */
 static bool is_settled(const af_verifier *v, const af_batch_token *token) {
-    return token->choose != AF_CHOOSE_NONE && (v->table->exact || token->position >= SETTLED);
+    return v->table->exact || token->position >= SETTLED || v->plan->whole;
 }
 
 static void compare_rows(af_verifier *v, size_t batch, const prepared *p, const af_result *result) {
-    const af_op *head = &v->plan->ops[v->plan->op_count - 1];
-    const af_verify_subject subject = {
-        .what = "logits", .format = head->u.head.w.format, .name = "a whole pass", .tokens = v->tokens};
+    const af_op_head *head = af_plan_head(v->plan);
+    const af_verify_subject subject = {.what = head ? "logits" : "states",
+                                       .format = head ? head->w.format : v->plan->ops[0].u.embed.table.format,
+                                       .name = "a whole pass",
+                                       .tokens = v->tokens};
     const float *expected = v->logits[batch];
     for (uint32_t t = 0, r = 0; t < p->batch.token_count; t++) {
-        if (p->tokens[t].choose == AF_CHOOSE_NONE) continue;
-        const af_verify_numbers row = {
-            .found = result->logits[r++], .expected = expected, .width = v->plan->vocabulary};
+        if (!is_compared(v, &p->tokens[t])) continue;
+        const af_verify_numbers row = {.found = rows_of(v, result)[r++], .expected = expected, .width = v->row_width};
         if (is_settled(v, &p->tokens[t])) af_verify_compare(v->table, &subject, &row);
-        expected += v->plan->vocabulary;
+        expected += v->row_width;
     }
 }
 
 int af_verify_logits(af_verifier *v, af_error *error) {
-    int status = rewind_all(v, error);
+    int status = AF_OK;
+    rewind_all(v);
     for (size_t i = 0; i < AF_VERIFY_BATCHES && status == AF_OK && fits(v, i); i++) {
         prepared p;
         af_ticket ticket;
         af_result result;
         prepare(v, i, AF_CHOOSE_LOGITS, &p);
-        if (i + 1 == AF_VERIFY_BATCHES) p.tokens[0].id = v->chosen[i - 1];
+        if (i + 1 == AF_VERIFY_BATCHES && v->chosen[i - 1] >= 0) p.tokens[0].id = v->chosen[i - 1];
         status = run_on(v->device, &p, &ticket, &result, error);
         if (status == AF_OK) compare_rows(v, i, &p, &result);
     }

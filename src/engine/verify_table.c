@@ -43,6 +43,8 @@ static const struct {
     {"head", FAST, BLOCKS, 2e-2, 2e-1},
     {"logits", FAST, BLOCKS, 0.25, 2.5},
     {"logits", BOTH, ANY, 2e-3, 2e-2},
+    {"states", FAST, BLOCKS, 0.25, 2.5},
+    {"states", BOTH, ANY, 2e-3, 2e-2},
     {NULL, BOTH, ANY, 1e-4, 1e-3},
 };
 

@@ -62,9 +62,15 @@ void af_bind_fail(af_binder *b, int code, const char *format, ...) AF_PRINTF(3, 
 
 /* ---- parts.c: the two ends of a model ---- */
 
-/* token_embd, and learned positions (context, width) where not NULL. */
-void af_bind_embed(af_binder *b, const af_hparams *h, float scale, const float *positions, af_value x);
-/* output (or token_embd where absent), its bias where there is one. */
+/* Learned positions (context, width). A context that goes past them is refused. */
+const float *af_bind_positions(af_binder *b, const af_hparams *h);
+/* token_embd; `positions` and their number as plan.h's af_op_embed has them. */
+void af_bind_embed(af_binder *b, const af_hparams *h, float scale, const float *positions, uint32_t position_count,
+                   af_value x);
+/* The states of x, and how they are pooled: pooling_type, else `fallback`. */
+void af_bind_state(af_binder *b, const af_norm *norm, af_value x, af_pooling fallback);
+/* output (or token_embd where absent), its bias where there is one; and before it the states that it reads, pooled by
+ * the last token where the file does not say. */
 void af_bind_head(af_binder *b, const af_hparams *h, const af_norm *norm, af_value x, float scale, float softcap);
 
 /* ---- rope.c ---- */

@@ -7,6 +7,7 @@
 
 void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
     *out = (af_decoder){.shared = AF_NO_VALUE,
+                        .other = AF_NO_VALUE,
                         .q_whole = AF_NO_VALUE,
                         .k_whole = AF_NO_VALUE,
                         .embed_scale = 1.0f,
@@ -19,8 +20,8 @@ void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
     out->v = af_bind_value(b, h->kv_heads * h->v_dim);
     out->attended = af_bind_value(b, h->heads * h->v_dim);
     out->hidden = af_bind_value(b, h->ff);
-    out->layer.attn = (af_attention){.in = out->x, .scale = 1.0f / sqrtf((float)h->k_dim), .share = 1.0f};
-    out->layer.ffn = (af_ffn){.in = out->x, .shape = AF_FFN_GATED, .act = AF_ACT_SILU, .share = 1.0f};
+    out->layer.attn = (af_attention){.in = AF_NO_VALUE, .scale = 1.0f / sqrtf((float)h->k_dim), .share = 1.0f};
+    out->layer.ffn = (af_ffn){.in = AF_NO_VALUE, .shape = AF_FFN_GATED, .act = AF_ACT_SILU, .share = 1.0f};
 }
 
 /* ---- Where norms stand ---- */
@@ -49,19 +50,32 @@ af_layer af_layer_post_norm(af_binder *b, const af_decoder *m, uint32_t i) {
     return l;
 }
 
-static void add_norm(af_binder *b, uint32_t i, const char *name, const af_norm *norm, af_value in, af_value out) {
+static void add_norm(af_binder *b, int32_t i, const char *name, const af_norm *norm, af_value in, af_value out) {
     if (b->status == AF_OK)
-        af_bind_op(b, (int32_t)i, name, (af_op){.kind = AF_OP_NORM, .u.norm = {.in = in, .out = out, .norm = *norm}});
+        af_bind_op(b, i, name, (af_op){.kind = AF_OP_NORM, .u.norm = {.in = in, .out = out, .norm = *norm}});
 }
 
 static void need_value(af_binder *b, af_value *value, uint32_t width) {
     if (*value == AF_NO_VALUE) *value = af_bind_value(b, width);
 }
 
+void af_decoder_norm_stream(af_binder *b, af_decoder *m, int32_t layer, const char *name, const af_norm *norm) {
+    need_value(b, &m->other, m->h.width);
+    add_norm(b, layer, name, norm, m->x, m->other);
+    const af_value normed = m->other;
+    m->other = m->x;
+    m->x = normed;
+}
+
+/* What a part reads. */
+static af_value input_of(const af_decoder *m, af_value in) {
+    return in == AF_NO_VALUE ? m->x : in;
+}
+
 af_layer af_layer_parallel(af_binder *b, af_decoder *m, uint32_t i) {
     const af_norm norm = af_bind_norm(b, &m->h, "blk.%u.attn_norm", i);
     need_value(b, &m->shared, m->h.width);
-    add_norm(b, i, "attn_norm", &norm, m->x, m->shared);
+    add_norm(b, (int32_t)i, "attn_norm", &norm, m->x, m->shared);
     af_layer l = m->layer;
     l.attn.in = l.ffn.in = m->shared;
     return l;
@@ -116,13 +130,14 @@ static void add_qkv(af_binder *b, af_decoder *m, uint32_t i, const af_attention 
         need_value(b, &m->q_whole, m->h.heads * m->h.k_dim);
         need_value(b, &m->k_whole, m->h.kv_heads * m->h.k_dim);
     }
-    af_op op = {.kind = AF_OP_LINEAR,
-                .u.linear = {.in = a->in, .pre = a->pre, .part_count = 3, .residual = AF_NO_VALUE, .scale = 1.0f}};
+    af_op op = {
+        .kind = AF_OP_LINEAR,
+        .u.linear = {.in = input_of(m, a->in), .pre = a->pre, .part_count = 3, .residual = AF_NO_VALUE, .scale = 1.0f}};
     bind_qkv(b, m, i, whole_rows, op.u.linear.parts);
     af_bind_op(b, (int32_t)i, "attn_qkv", op);
     if (!whole_rows) return;
-    add_norm(b, i, "attn_q_norm", &a->q_row, m->q_whole, m->q);
-    add_norm(b, i, "attn_k_norm", &a->k_row, m->k_whole, m->k);
+    add_norm(b, (int32_t)i, "attn_q_norm", &a->q_row, m->q_whole, m->q);
+    add_norm(b, (int32_t)i, "attn_k_norm", &a->k_row, m->k_whole, m->k);
 }
 
 static void add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_attention *a) {
@@ -147,17 +162,19 @@ static void add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_atte
                                     .heads = heads,
                                     .cache = cache,
                                     .scale = a->scale,
-                                    .softcap = a->softcap}});
+                                    .softcap = a->softcap,
+                                    .both = a->both}});
     add_to_stream(b, m, i, "attn_output", m->attended, m->h.heads * m->h.v_dim, &a->post, a->share);
+    if (a->after.kind != AF_NORM_NONE) af_decoder_norm_stream(b, m, (int32_t)i, "attn_output_norm", &a->after);
 }
 
 /* ---- Feed-forward ---- */
 
-static void add_ffn(af_binder *b, const af_decoder *m, uint32_t i, const af_ffn *f) {
+static void add_ffn(af_binder *b, af_decoder *m, uint32_t i, const af_ffn *f) {
     const uint32_t width = m->h.width, ff = m->h.ff;
     const bool gated = f->shape != AF_FFN_PLAIN;
     af_op op = {.kind = AF_OP_LINEAR,
-                .u.linear = {.in = f->in,
+                .u.linear = {.in = input_of(m, f->in),
                              .pre = f->pre,
                              .part_count = gated ? 2 : 1,
                              .combine = gated ? AF_COMBINE_GLU : AF_COMBINE_ACT,
@@ -171,6 +188,7 @@ static void add_ffn(af_binder *b, const af_decoder *m, uint32_t i, const af_ffn 
     parts[gated ? 1 : 0] = up;
     af_bind_op(b, (int32_t)i, "ffn_up", op);
     add_to_stream(b, m, i, "ffn_down", m->hidden, ff, &f->post, f->share);
+    if (f->after.kind != AF_NORM_NONE) af_decoder_norm_stream(b, m, (int32_t)i, "layer_output_norm", &f->after);
 }
 
 /* ---- The model ---- */
@@ -185,8 +203,12 @@ void af_decoder_pre_norm_layer(af_binder *b, af_decoder *m, uint32_t i) {
     af_decoder_add_layer(b, m, i, &l);
 }
 
+void af_decoder_embed(af_binder *b, af_decoder *m) {
+    af_bind_embed(b, &m->h, m->embed_scale, m->positions, m->position_count, m->x);
+}
+
 int af_decoder_build(af_binder *b, af_decoder *m, void (*add)(af_binder *b, af_decoder *m, uint32_t i)) {
-    af_bind_embed(b, &m->h, m->embed_scale, m->positions, m->x);
+    af_decoder_embed(b, m);
     for (uint32_t i = 0; i < m->h.layers && b->status == AF_OK; i++) add(b, m, i);
     const af_norm output_norm = af_bind_norm(b, &m->h, "output_norm");
     af_bind_head(b, &m->h, &output_norm, m->x, m->logit_scale, m->logit_softcap);

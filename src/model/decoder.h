@@ -13,8 +13,9 @@
 /* q, k, v = W pre(in); head norms, rotation; attention; x += share * post(W attended). attn_q, attn_k and attn_v are
  * taken as one tensor's rows where the file has attn_qkv. */
 typedef struct af_attention {
-    af_value in; /* x, or what the parts of a layer share */
+    af_value in; /* what the parts of a layer share; AF_NO_VALUE: the stream */
     af_norm pre, post;
+    af_norm after;          /* of the stream, once this was added to it */
     af_norm q_norm, k_norm; /* of heads */
     af_norm q_row, k_row;   /* of all heads together, before they are split */
     uint16_t rope;
@@ -22,6 +23,7 @@ typedef struct af_attention {
     float scale, softcap; /* of scores */
     float q_growth;       /* plan.h, af_op_rope_store */
     uint32_t q_span;
+    bool both; /* ways: plan.h, af_op_attend */
     float share;
 } af_attention;
 
@@ -33,7 +35,7 @@ typedef enum af_ffn_shape {
 } af_ffn_shape;
 typedef struct af_ffn {
     af_value in;
-    af_norm pre, post;
+    af_norm pre, post, after;
     af_ffn_shape shape;
     af_act act;
     float share;
@@ -46,18 +48,20 @@ typedef struct af_layer {
 
 typedef struct af_decoder {
     af_hparams h;
-    af_value x, q, k, v, attended, hidden; /* values that layers reuse */
+    af_value x, q, k, v, attended, hidden; /* values that layers reuse; x is the stream */
+    af_value other;                        /* where x is after its next norm; AF_NO_VALUE until one is asked for */
     af_value shared;                       /* of parallel layers: norm(x); AF_NO_VALUE until a layer needs it */
     af_value q_whole, k_whole;             /* of rows normed whole: q and k before; AF_NO_VALUE likewise */
     af_layer layer;                        /* what all layers start from */
     uint32_t period;                       /* of layers that are set apart; 0: there are none */
     uint16_t other_rope;                   /* theirs */
     float embed_scale, logit_scale, logit_softcap;
-    const float *positions; /* (context, width), or NULL */
+    const float *positions; /* plan.h, af_op_embed */
+    uint32_t position_count;
 } af_decoder;
 
-/* Hyperparameters, values, and: x in and out, scores times 1 / sqrt(head), SiLU gate, nothing scaled. The family sets
- * layer.attn.rope. */
+/* Hyperparameters, values, and: the stream in and out, scores times 1 / sqrt(head), SiLU gate, nothing scaled. The
+ * family sets layer.attn.rope. */
 void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out);
 
 /* Layer i as m->layer says, with its norms where the family has them. */
@@ -69,6 +73,11 @@ af_layer af_layer_parallel(af_binder *b, af_decoder *m, uint32_t i);
 
 void af_decoder_add_layer(af_binder *b, af_decoder *m, uint32_t i, const af_layer *layer);
 void af_decoder_pre_norm_layer(af_binder *b, af_decoder *m, uint32_t i); /* a layer with nothing special */
+
+/* The embeddings, into the stream. */
+void af_decoder_embed(af_binder *b, af_decoder *m);
+/* x = norm(x), by changing places with another value. */
+void af_decoder_norm_stream(af_binder *b, af_decoder *m, int32_t layer, const char *name, const af_norm *norm);
 
 /* Embeddings, every layer, output_norm and head. Returns the binder's status. */
 int af_decoder_build(af_binder *b, af_decoder *m, void (*add)(af_binder *b, af_decoder *m, uint32_t i));

@@ -23,6 +23,8 @@ static const af_family families[] = {
     {"starcoder2", af_starcoder2_build},
     {"falcon", af_falcon_build},
     {"gpt2", af_gpt2_build},
+    {"bert", af_bert_build},
+    {"nomic-bert", af_nomic_bert_build},
 };
 
 const af_family *af_family_at(size_t index) {

@@ -23,5 +23,7 @@ int af_stablelm_build(af_binder *b);
 int af_starcoder2_build(af_binder *b);
 int af_falcon_build(af_binder *b);
 int af_gpt2_build(af_binder *b);
+int af_bert_build(af_binder *b);
+int af_nomic_bert_build(af_binder *b);
 
 #endif

@@ -9,17 +9,11 @@
 #include "model/decoder.h"
 #include "model/families.h"
 
-static const float *bind_positions(af_binder *b, const af_hparams *h) {
-    const uint64_t elements = (uint64_t)h->context * h->width;
-    if (b->ctx > h->context || elements > UINT32_MAX)
-        af_bind_fail(b, AF_EINVAL, "context of %u tokens: the table of positions has %u", b->ctx, h->context);
-    return b->status == AF_OK ? af_bind_vector(b, (uint32_t)elements, "position_embd.weight") : NULL;
-}
-
 int af_gpt2_build(af_binder *b) {
     af_decoder m;
     af_decoder_open(b, AF_NORM_LAYER, &m);
-    m.positions = bind_positions(b, &m.h);
+    m.positions = af_bind_positions(b, &m.h);
+    m.position_count = m.h.context;
     m.layer.ffn.shape = AF_FFN_PLAIN;
     m.layer.ffn.act = AF_ACT_GELU;
     m.layer.attn.rope = af_bind_no_rope(b);

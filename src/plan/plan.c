@@ -119,16 +119,29 @@ int af_plan_append(af_plan *plan, const af_op *op, af_error *error) {
     if (!name) return af_fail_memory(error, strlen(op->name), "plan operations");
     ops[plan->op_count] = *op;
     ops[plan->op_count++].name = name;
+    if (op->kind == AF_OP_ATTEND && op->u.attend.both) plan->whole = true;
     return 0;
 }
 
 const char *af_op_kind_name(af_op_kind kind) {
     static const char *const names[] = {
-        [AF_OP_EMBED] = "embed",           [AF_OP_NORM] = "norm",     [AF_OP_LINEAR] = "linear",
-        [AF_OP_ROPE_STORE] = "rope_store", [AF_OP_ATTEND] = "attend", [AF_OP_HEAD] = "head",
+        [AF_OP_EMBED] = "embed",   [AF_OP_NORM] = "norm", [AF_OP_LINEAR] = "linear", [AF_OP_ROPE_STORE] = "rope_store",
+        [AF_OP_ATTEND] = "attend", [AF_OP_HEAD] = "head", [AF_OP_STATE] = "state",
     };
     assert((size_t)kind < sizeof names / sizeof *names);
     return names[kind];
+}
+
+const af_op_head *af_plan_head(const af_plan *plan) {
+    const af_op *last = plan->op_count ? &plan->ops[plan->op_count - 1] : NULL;
+    return last && last->kind == AF_OP_HEAD ? &last->u.head : NULL;
+}
+
+/* The last operation, or the one before a head. */
+const af_op_state *af_plan_state(const af_plan *plan) {
+    const size_t after = af_plan_head(plan) ? 1 : 0;
+    const af_op *op = plan->op_count > after ? &plan->ops[plan->op_count - 1 - after] : NULL;
+    return op && op->kind == AF_OP_STATE ? &op->u.state : NULL;
 }
 
 uint64_t af_plan_kv_bytes(const af_plan *plan, uint64_t tokens, af_kv_cost cost) {

@@ -82,15 +82,16 @@ typedef enum af_op_kind {
     AF_OP_LINEAR,
     AF_OP_ROPE_STORE,
     AF_OP_ATTEND,
-    AF_OP_HEAD
+    AF_OP_HEAD,
+    AF_OP_STATE
 } af_op_kind;
 
-/* out[t] = table[token[t]] * scale + positions[position[t]] */
+/* out[t] = table[token[t]] * scale + positions[position[t]], or + positions[0] for all where there is a single row */
 typedef struct af_op_embed {
     af_matrix table; /* (vocabulary, width) */
     float scale;
     const float *positions;  /* (position_count, width) learned ones, or NULL: nothing is added */
-    uint32_t position_count; /* no token stands further on */
+    uint32_t position_count; /* unless it is 1, no token stands further on */
     af_value out;
 } af_op_embed;
 
@@ -144,12 +145,15 @@ typedef struct af_op_rope_store {
 
 /* For query head h of token t at position i, kv head g = h * kv_heads / heads:
  *   s_j = scale * q.k_j over visible j;  softcap c > 0: s_j = c tanh(s_j / c);  w = softmax(s);  out = sum_j w_j v_j
- * `sinks`, when not NULL, adds one more score for each head to the softmax's sum (and nothing to out). */
+ * `sinks`, when not NULL, adds one more score for each head to the softmax's sum (and nothing to out).
+ * Visible are the positions up to i that the cache group's window lets through; with `both` every position of the
+ * sequence, later ones too, and no window. A sequence's tokens must then stand in one batch (af_plan.whole). */
 typedef struct af_op_attend {
     af_value q, out;
     uint16_t heads, cache;
     float scale, softcap;
     const float *sinks; /* (heads), or NULL */
+    bool both;
 } af_op_attend;
 
 /* Only for the tokens whose logits are wanted: logits = cap(scale * (W norm(in) + bias)), cap as in attend. */
@@ -160,6 +164,13 @@ typedef struct af_op_head {
     const float *bias;
     float scale, softcap;
 } af_op_head;
+
+/* Only for the tokens whose states are wanted: state = norm(in), of the plan's width. It is what a prompt's embedding
+ * is pooled from (engine/pooling.h). A plan ends with it, or with it and a HEAD after it. */
+typedef struct af_op_state {
+    af_value in;
+    af_norm norm;
+} af_op_state;
 
 typedef struct af_op {
     af_op_kind kind;
@@ -172,6 +183,7 @@ typedef struct af_op {
         af_op_rope_store rope_store;
         af_op_attend attend;
         af_op_head head;
+        af_op_state state;
     } u;
 } af_op;
 
@@ -188,7 +200,9 @@ typedef struct af_plan {
     af_rope *ropes;
     size_t rope_count, rope_capacity;
     uint32_t vocabulary, width, layers;
-    uint32_t context; /* in tokens: the native length, or what YaRN extends it to because the caller asked for more */
+    uint32_t context;   /* in tokens: the native length, or what YaRN extends it to because the caller asked for more */
+    af_pooling pooling; /* how a prompt's states become its embedding; never AF_POOLING_MODEL once a family is built */
+    bool whole;         /* all of a sequence runs in one batch: some attention sees both directions */
 } af_plan;
 
 /* Builders. They copy what they are given, assert what a family must get right (widths agree, one HEAD, last), and
@@ -208,6 +222,10 @@ int af_plan_shared_cache(af_plan *plan, uint32_t window, uint32_t k_dim, uint32_
 int af_plan_append(af_plan *plan, const af_op *op, af_error *error);
 
 const char *af_op_kind_name(af_op_kind kind);
+
+/* The plan's HEAD or STATE; NULL where it has none. A model without a head does not generate. */
+const af_op_head *af_plan_head(const af_plan *plan);
+const af_op_state *af_plan_state(const af_plan *plan);
 
 /* What a key or value of n elements takes in a KV cache: each element's bytes, and those of a scale for every 32 or
  * part of 32. */

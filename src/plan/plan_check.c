@@ -115,6 +115,7 @@ static int check_attend(const check *c) {
     const af_op_attend *a = &c->op->u.attend;
     const af_cache *cache = cache_of(c, a->cache);
     assert(a->q != a->out);
+    assert(!a->both || c->plan->groups[cache->group].window == 0);
     int status = expect_heads(c, a->heads, cache);
     if (!status) status = expect(c, NULL, "width of q", width_of(c, a->q), (uint64_t)a->heads * cache->k_dim);
     if (!status)
@@ -130,10 +131,18 @@ static int check_head(const check *c) {
     return status ? status : expect_matrix(c, &h->w, rows, width);
 }
 
+static int check_state(const check *c) {
+    const af_op_state *s = &c->op->u.state;
+    const uint32_t width = width_of(c, s->in);
+    const int status = expect(c, NULL, "width of its input", width, c->plan->width);
+    return status ? status : expect_norm(c, &s->norm, "width of its norm", width);
+}
+
 int af_plan_check(const af_plan *plan, const af_op *op, af_error *error) {
     static int (*const checks[])(const check *) = {
         [AF_OP_EMBED] = check_embed,           [AF_OP_NORM] = check_norm,     [AF_OP_LINEAR] = check_linear,
         [AF_OP_ROPE_STORE] = check_rope_store, [AF_OP_ATTEND] = check_attend, [AF_OP_HEAD] = check_head,
+        [AF_OP_STATE] = check_state,
     };
     assert((size_t)op->kind < sizeof checks / sizeof *checks && op->name);
     const check c = {plan, op, error};

@@ -108,7 +108,9 @@ static int open_values(af_cpu *cpu, af_error *error) {
         status = open_rows(&cpu->values[i], tokens, plan->widths[i], "activations", error);
     if (!status) status = open_rows(&cpu->normed, larger(tokens, rows), in, "activations", error);
     if (!status) status = open_rows(&cpu->product, tokens, out, "activations", error);
-    if (!status) status = open_rows(&cpu->logits, rows, plan->ops[plan->op_count - 1].u.head.w.rows, "logits", error);
+    const af_op_head *head = af_plan_head(plan);
+    if (!status && head) status = open_rows(&cpu->logits, rows, head->w.rows, "logits", error);
+    if (!status && af_plan_state(plan)) status = open_rows(&cpu->states, tokens, plan->width, "states", error);
     if (!status) status = af_acts_open(2 * larger(tokens, rows), in, &cpu->acts, error);
     for (size_t i = 0; i < plan->rope_count && !status; i++) {
         status = open_rows(&cpu->turns[i].cosines, tokens, plan->ropes[i].rotated, "rotations", error);
@@ -161,6 +163,8 @@ static int open_tables(af_cpu *cpu, af_error *error) {
     cpu->turns = table(plan->rope_count, sizeof *cpu->turns, &status, error);
     cpu->ids = table(tokens, sizeof *cpu->ids, &status, error);
     cpu->wanted = table(rows, sizeof *cpu->wanted, &status, error);
+    cpu->stated = table(tokens, sizeof *cpu->stated, &status, error);
+    cpu->state_rows = table(tokens, sizeof *cpu->state_rows, &status, error);
     cpu->runs = table(tokens, sizeof *cpu->runs, &status, error);
     cpu->blocks = table(tokens, sizeof *cpu->blocks, &status, error);
     for (int i = 0; i < AF_CPU_TICKETS; i++) {
@@ -183,6 +187,7 @@ static void cpu_close(af_backend *backend) {
     close_rows(&cpu->normed);
     close_rows(&cpu->product);
     close_rows(&cpu->logits);
+    close_rows(&cpu->states);
     close_rows(&cpu->partials);
     af_acts_close(cpu->acts);
     af_kv_store_close(&cpu->kv);
@@ -191,8 +196,8 @@ static void cpu_close(af_backend *backend) {
         free(cpu->choices[i].ids);
         free(cpu->choices[i].logits);
     }
-    void *const tables[] = {cpu->ops, cpu->matrices, cpu->workers, cpu->values, cpu->turns,
-                            cpu->ids, cpu->wanted,   cpu->runs,    cpu->blocks};
+    void *const tables[] = {cpu->ops,    cpu->matrices, cpu->workers,    cpu->values, cpu->turns, cpu->ids,
+                            cpu->wanted, cpu->stated,   cpu->state_rows, cpu->runs,   cpu->blocks};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     af_pool_close(cpu->pool);
     free(cpu);
@@ -227,8 +232,8 @@ static int check_count(const char *what, uint32_t found, uint32_t most, af_error
 }
 
 static int check_options(const af_plan *plan, const af_backend_options *o, af_error *error) {
-    if (plan->op_count == 0 || plan->ops[plan->op_count - 1].kind != AF_OP_HEAD)
-        return af_fail(error, AF_EINVAL, "plan: has no head as its last operation");
+    if (!af_plan_head(plan) && !af_plan_state(plan))
+        return af_fail(error, AF_EINVAL, "plan: has no head or state as its last operation");
     if ((unsigned)o->kv >= AF_KV_TYPES)
         return af_fail(error, AF_EINVAL, "KV cache type: %d, allowed f16, f32 and q8_0", (int)o->kv);
     int status = check_count("tokens in a batch", o->max_tokens, MOST_TOKENS, error);

@@ -51,6 +51,7 @@ typedef struct af_cpu_turns {
 /* Tokens of one sequence that stand together in the batch. */
 typedef struct af_cpu_run {
     uint32_t first, count, seq;
+    uint32_t end; /* positions of the sequence that are there when all of the batch is */
 } af_cpu_run;
 
 /* What a batch chose, kept for tokens of later batches. */
@@ -59,6 +60,7 @@ typedef struct af_cpu_choices {
     uint32_t row_count;
     int32_t *ids;         /* (max_rows) */
     const float **logits; /* (max_rows); NULL where an id was chosen */
+    uint32_t state_count;
 } af_cpu_choices;
 
 typedef struct af_cpu {
@@ -82,6 +84,7 @@ typedef struct af_cpu {
     af_cpu_rows normed;   /* the input of a linear operation after its norm */
     af_cpu_rows product;  /* what is not yet an operation's output: before a residual, a GLU's second part */
     af_cpu_rows logits;   /* (max_rows, vocabulary) */
+    af_cpu_rows states;   /* (max_tokens, the plan's width) */
     af_cpu_rows partials; /* attention states of one batch, a row of floats */
     af_acts *acts;
     af_cpu_turns *turns; /* one for each of plan->ropes */
@@ -93,6 +96,9 @@ typedef struct af_cpu {
     int32_t *ids;     /* (max_tokens): of the batch's tokens, resolved */
     uint32_t *wanted; /* (max_rows): tokens whose logits are wanted */
     uint32_t row_count;
+    uint32_t *stated;         /* (max_tokens): tokens whose states are wanted */
+    const float **state_rows; /* (max_tokens): where those are */
+    uint32_t state_count;
     af_cpu_run *runs; /* (max_tokens) */
     uint32_t run_count;
     af_cpu_run *blocks; /* (max_tokens): runs cut into tiles, by attention */
@@ -118,6 +124,7 @@ void af_cpu_linear(af_cpu *cpu, const af_cpu_op *op);
 void af_cpu_rope_store(af_cpu *cpu, const af_cpu_op *op);
 void af_cpu_attend(af_cpu *cpu, const af_cpu_op *op);
 void af_cpu_head(af_cpu *cpu, const af_cpu_op *op);
+void af_cpu_state(af_cpu *cpu, const af_cpu_op *op);
 
 /* Floats that cpu_attend.c wants of `partials`, and of a worker's q, w and states, for a plan. */
 typedef struct af_cpu_attend_needs {

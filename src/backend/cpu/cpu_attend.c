@@ -50,6 +50,11 @@ static uint32_t first_visible(const attend *a, uint32_t position) {
     return a->window && position >= a->window ? position - a->window + 1 : 0;
 }
 
+/* The end of the positions that a token of the block at `position` sees. */
+static uint32_t end_seen(const attend *a, const af_cpu_run *block, uint32_t position) {
+    return a->op->both ? block->end : position + 1;
+}
+
 static unit unit_at(const attend *a, uint32_t index) {
     const uint32_t a_block = a->layer->kv_heads * a->head_parts;
     const af_cpu_run *block = &a->cpu->blocks[index / a_block];
@@ -59,7 +64,7 @@ static unit unit_at(const attend *a, uint32_t index) {
                   .kv_head = head_part / a->head_parts,
                   .first_head = head_part * a->heads_a_unit,
                   .begin = first_visible(a, first) / AF_KV_PAGE,
-                  .end = (first + block->count - 1) / AF_KV_PAGE + 1};
+                  .end = (end_seen(a, block, first + block->count - 1) - 1) / AF_KV_PAGE + 1};
 }
 
 static uint32_t unit_count(const attend *a) {
@@ -118,7 +123,7 @@ static void run_split(const attend *a, const unit *u, af_attend_tile *tile, uint
     for (uint32_t page = first < u->begin ? u->begin : first; page < last && page < u->end; page++) {
         for (uint32_t t = 0; t < tile->tokens; t++) {
             tile->begin[t] = slot_in_page(first_visible(a, position + t), page);
-            tile->end[t] = slot_in_page(position + t + 1, page);
+            tile->end[t] = slot_in_page(end_seen(a, u->block, position + t), page);
         }
         assert(pages[page] < a->layer->pages);
         const void *memory = af_kv_store_page(&a->cpu->kv, a->op->cache, pages[page], u->kv_head);
@@ -178,7 +183,8 @@ static void cut_blocks(attend *a) {
         const af_cpu_run *run = &a->cpu->runs[r];
         for (uint32_t done = 0; done < run->count; done += most) {
             const uint32_t left = run->count - done;
-            a->cpu->blocks[a->block_count++] = (af_cpu_run){run->first + done, left < most ? left : most, run->seq};
+            a->cpu->blocks[a->block_count++] =
+                (af_cpu_run){run->first + done, left < most ? left : most, run->seq, run->end};
         }
     }
 }

@@ -6,6 +6,7 @@
 static void (*const run_op[])(af_cpu *cpu, const af_cpu_op *op) = {
     [AF_OP_EMBED] = af_cpu_embed,           [AF_OP_NORM] = af_cpu_norm,     [AF_OP_LINEAR] = af_cpu_linear,
     [AF_OP_ROPE_STORE] = af_cpu_rope_store, [AF_OP_ATTEND] = af_cpu_attend, [AF_OP_HEAD] = af_cpu_head,
+    [AF_OP_STATE] = af_cpu_state,
 };
 
 static af_cpu_choices *choices_of(af_cpu *cpu, af_ticket ticket) {
@@ -27,19 +28,21 @@ static void extend_runs(af_cpu *cpu, uint32_t t) {
     if (cpu->run_count > 0 && cpu->runs[cpu->run_count - 1].seq == token->seq) {
         assert(token->position == cpu->batch->tokens[t - 1].position + 1);
         cpu->runs[cpu->run_count - 1].count++;
+        cpu->runs[cpu->run_count - 1].end++;
         return;
     }
-    cpu->runs[cpu->run_count++] = (af_cpu_run){.first = t, .count = 1, .seq = token->seq};
+    cpu->runs[cpu->run_count++] = (af_cpu_run){.first = t, .count = 1, .seq = token->seq, .end = token->position + 1};
 }
 
 static void begin(af_cpu *cpu, const af_batch *batch) {
     assert(batch->token_count > 0 && batch->token_count <= cpu->options.max_tokens);
     cpu->batch = batch;
-    cpu->row_count = cpu->run_count = 0;
+    cpu->row_count = cpu->state_count = cpu->run_count = 0;
     for (uint32_t t = 0; t < batch->token_count; t++) {
         cpu->ids[t] = resolve(cpu, &batch->tokens[t]);
         extend_runs(cpu, t);
-        if (batch->tokens[t].choose == AF_CHOOSE_NONE) continue;
+        if (batch->tokens[t].choose == AF_CHOOSE_STATE) cpu->stated[cpu->state_count++] = t;
+        if (!af_choose_wants_row(batch->tokens[t].choose)) continue;
         assert(cpu->row_count < cpu->options.max_rows);
         cpu->wanted[cpu->row_count++] = t;
     }
@@ -47,6 +50,7 @@ static void begin(af_cpu *cpu, const af_batch *batch) {
     af_cpu_choices *c = &cpu->choices[cpu->last % AF_CPU_TICKETS];
     c->ticket = cpu->last;
     c->row_count = cpu->row_count;
+    c->state_count = cpu->state_count;
 }
 
 /* Hands what an operation wrote to the hook; changes are made in place. */
@@ -54,10 +58,12 @@ static void show(af_cpu *cpu, const af_op *op) {
     const af_backend_hook *hook = cpu->options.hook;
     af_value values[AF_PLAN_PARTS];
     for (uint32_t i = 0, n = af_op_written(op, values); i < n; i++) {
-        const bool logits = values[i] == AF_NO_VALUE;
-        const af_cpu_rows *rows = logits ? &cpu->logits : &cpu->values[values[i]];
-        const uint32_t count = logits ? cpu->row_count : cpu->batch->token_count;
-        const uint32_t width = logits ? cpu->plan->vocabulary : cpu->plan->widths[values[i]];
+        const bool logits = op->kind == AF_OP_HEAD, states = op->kind == AF_OP_STATE;
+        const af_cpu_rows *rows = logits ? &cpu->logits : states ? &cpu->states : &cpu->values[values[i]];
+        const uint32_t count = logits ? cpu->row_count : states ? cpu->state_count : cpu->batch->token_count;
+        const uint32_t width = logits   ? cpu->plan->vocabulary
+                               : states ? cpu->plan->width
+                                        : cpu->plan->widths[values[i]];
         if (count > 0) hook->wrote(hook->user, op, values[i], rows->p, rows->stride, count, width);
     }
 }
@@ -85,6 +91,10 @@ int af_cpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_
         return af_fail(error, AF_EINVAL, "ticket %llu: no longer kept, the last is %llu", (unsigned long long)ticket,
                        (unsigned long long)cpu->last);
     assert(ticket == cpu->last);
-    *result = (af_result){.row_count = c->row_count, .ids = c->ids, .logits = c->logits};
+    *result = (af_result){.row_count = c->row_count,
+                          .ids = c->ids,
+                          .logits = c->logits,
+                          .state_count = c->state_count,
+                          .states = cpu->state_rows};
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #define ROWS_AT_ONCE 16u    /* of a pool task */
 #define LITTLE_WORK  16384u /* floats that one thread handles in the time it takes to wake another */
@@ -43,7 +44,7 @@ static void embed_rows(af_cpu *cpu, const af_op_embed *e, uint32_t begin, uint32
         assert(cpu->ids[t] >= 0 && (uint32_t)cpu->ids[t] < table->rows);
         table->format->decode((const unsigned char *)table->data + (size_t)cpu->ids[t] * row_bytes, out, table->cols);
         if (e->scale != 1.0f) cpu->kernels->scale(out, e->scale, table->cols);
-        const uint32_t position = cpu->batch->tokens[t].position;
+        const uint32_t position = e->position_count == 1 ? 0 : cpu->batch->tokens[t].position;
         assert(!e->positions || position < e->position_count);
         if (e->positions) cpu->kernels->add(out, e->positions + (size_t)position * table->cols, table->cols);
     }
@@ -78,6 +79,23 @@ static void norm_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end
 void af_cpu_norm(af_cpu *cpu, const af_cpu_op *op) {
     const af_op_norm *n = &op->op->u.norm;
     af_cpu_ranges(cpu, norm_rows, n, cpu->batch->token_count, n->norm.width);
+}
+
+static void state_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
+    const af_op_state *s = job;
+    for (uint32_t i = begin; i < end; i++) {
+        const float *in = af_cpu_row(&cpu->values[s->in], cpu->stated[i]);
+        float *out = af_cpu_row(&cpu->states, i);
+        if (s->norm.kind != AF_NORM_NONE)
+            cpu->kernels->norm(&s->norm, 0, in, out);
+        else
+            memcpy(out, in, cpu->plan->width * sizeof *out);
+        cpu->state_rows[i] = out;
+    }
+}
+
+void af_cpu_state(af_cpu *cpu, const af_cpu_op *op) {
+    af_cpu_ranges(cpu, state_rows, &op->op->u.state, cpu->state_count, cpu->plan->width);
 }
 
 /* Angles in double: a float's error in position * frequency would grow with the position. */

@@ -108,8 +108,9 @@ void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op) {
                                af_gpu_bits(a->scale),
                                af_gpu_bits(a->softcap),
                                b->values[a->q].stride,
-                               b->tiles_at};
-    af_gpu_set_params(s, params, 7);
+                               b->tiles_at,
+                               a->both};
+    af_gpu_set_params(s, params, 8);
     const uint32_t length = a->sinks ? a->heads : 0;
     const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
                                        af_gpu_whole(b->values[a->q].buffer),

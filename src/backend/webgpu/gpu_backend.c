@@ -140,8 +140,9 @@ static uint64_t parts_bytes(const af_plan *plan) {
 /* Lays out the parts of batch_info. */
 static uint64_t info_bytes(af_gpu_backend *b) {
     b->rows_at = 4 * b->options.max_tokens;
-    b->tiles_at = b->rows_at + b->options.max_rows;
-    b->pages_at = b->tiles_at + 2 * b->options.max_tokens;
+    b->states_at = b->rows_at + b->options.max_rows;
+    b->tiles_at = b->states_at + b->options.max_tokens;
+    b->pages_at = b->tiles_at + AF_GPU_TILE_WORDS * b->options.max_tokens;
     const uint64_t turns = (uint64_t)b->pages_at + (uint64_t)b->max_seqs * b->plan->group_count * b->table_pages;
     b->turns_at = (uint32_t)((turns + 1) / 2 * 2);
     return 4 * ((uint64_t)b->turns_at + 2ull * b->options.max_tokens * b->turn_pairs);
@@ -152,9 +153,10 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     const uint64_t tokens = larger(b->options.max_tokens, b->options.max_rows);
     uint32_t in, raw;
     widest(plan, &in, &raw);
-    const af_op_head *head = &plan->ops[plan->op_count - 1].u.head;
-    const uint64_t logits = (uint64_t)b->options.max_rows * plan->vocabulary * sizeof(float);
-    const bool head_tail = head->bias || head->scale != 1.0f || head->softcap != 0.0f;
+    const af_op_head *head = af_plan_head(plan);
+    const uint64_t logits = head ? (uint64_t)b->options.max_rows * plan->vocabulary * sizeof(float) : 0;
+    const uint64_t states = af_plan_state(plan) ? (uint64_t)b->options.max_tokens * plan->width * sizeof(float) : 0;
+    const bool head_tail = head && (head->bias || head->scale != 1.0f || head->softcap != 0.0f);
     uint64_t raw_bytes = tokens * raw * sizeof(float);
     if (head_tail && logits > raw_bytes) raw_bytes = logits;
     for (size_t i = 0; i < plan->rope_count; i++) b->turn_pairs += plan->ropes[i].rotated / 2;
@@ -167,6 +169,7 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     make(b, &b->hidden_packets, packets, "activations", status, error);
     make(b, &b->raw, raw_bytes, "activations", status, error);
     make(b, &b->logits, logits, "logits", status, error);
+    make(b, &b->states, states, "states", status, error);
     make(b, &b->bests, (uint64_t)b->options.max_rows * AF_GPU_ARGMAX_PARTS * 8, "choices", status, error);
     make(b, &b->choices, (uint64_t)AF_GPU_IN_FLIGHT * b->options.max_rows * 4, "choices", status, error);
     make(b, &b->parts, parts_bytes(plan), "attention", status, error);
@@ -193,9 +196,11 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     b->v_caches = table(plan->cache_count, sizeof *b->v_caches, status, error);
     b->host_batch = table(b->options.max_tokens, 16, status, error);
     b->host_rows = table(b->options.max_rows, 4, status, error);
-    b->host_tiles = table(b->options.max_tokens, 8, status, error);
+    b->host_states = table(b->options.max_tokens, 4, status, error);
+    b->host_tiles = table(b->options.max_tokens, 4 * AF_GPU_TILE_WORDS, status, error);
     b->result_ids = table(b->options.max_rows, sizeof *b->result_ids, status, error);
     b->result_rows = table(b->options.max_rows, sizeof *b->result_rows, status, error);
+    b->result_states = table(b->options.max_tokens, sizeof *b->result_states, status, error);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++)
         b->tickets[i].choose = table(b->options.max_rows, sizeof *b->tickets[i].choose, status, error);
 }
@@ -206,15 +211,19 @@ static void open_results(af_gpu_backend *b, int *status, af_error *error) {
     b->result_bytes = (uint64_t)b->options.max_rows * b->plan->vocabulary * sizeof(float);
     b->result_logits = *status == AF_OK ? af_os_pages(b->result_bytes, false) : NULL;
     if (*status == AF_OK && !b->result_logits) *status = af_fail_memory(error, b->result_bytes, "logits");
+    b->result_state_bytes = (uint64_t)b->options.max_tokens * b->plan->width * sizeof(float);
+    b->result_state_memory = *status == AF_OK ? af_os_pages(b->result_state_bytes, false) : NULL;
+    if (*status == AF_OK && !b->result_state_memory) *status = af_fail_memory(error, b->result_state_bytes, "states");
 }
 
 /* ---- The backend ---- */
 
 static void release_buffers(af_gpu_backend *b) {
     af_gpu *gpu = b->gpu;
-    WGPUBuffer *const single[] = {&b->small,      &b->normed,    &b->packets,  &b->attended_packets, &b->hidden_packets,
-                                  &b->raw,        &b->logits,    &b->bests,    &b->choices,          &b->parts,
-                                  &b->batch_info, &b->unused[0], &b->unused[1]};
+    WGPUBuffer *const single[] = {&b->small,          &b->normed,   &b->packets, &b->attended_packets,
+                                  &b->hidden_packets, &b->raw,      &b->logits,  &b->states,
+                                  &b->bests,          &b->choices,  &b->parts,   &b->batch_info,
+                                  &b->unused[0],      &b->unused[1]};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
         if (!b->values[v].shared) af_gpu_buffer_free(gpu, b->values[v].buffer);
@@ -222,7 +231,10 @@ static void release_buffers(af_gpu_backend *b) {
         af_gpu_buffer_free(gpu, b->k_caches[i]);
         af_gpu_buffer_free(gpu, b->v_caches[i]);
     }
-    for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) af_gpu_buffer_free(gpu, b->tickets[i].readback);
+    for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) {
+        af_gpu_buffer_free(gpu, b->tickets[i].readback);
+        af_gpu_buffer_free(gpu, b->tickets[i].state_readback);
+    }
     const af_gpu_steps *const lists[] = {&b->general, &b->decode};
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < lists[k]->count; i++)
@@ -240,8 +252,10 @@ static void gpu_close(af_backend *backend) {
     af_gpu_kernels_close(b->kernels);
     af_gpu_close(b->gpu);
     if (b->result_logits) af_os_pages_free(b->result_logits, b->result_bytes);
-    void *const tables[] = {b->general.p, b->decode.p,   b->values,     b->k_caches,   b->v_caches,   b->host_batch,
-                            b->host_rows, b->host_tiles, b->host_turns, b->result_ids, b->result_rows};
+    if (b->result_state_memory) af_os_pages_free(b->result_state_memory, b->result_state_bytes);
+    void *const tables[] = {b->general.p,  b->decode.p,   b->values,      b->k_caches,      b->v_caches,
+                            b->host_batch, b->host_rows,  b->host_states, b->result_states, b->host_tiles,
+                            b->host_turns, b->result_ids, b->result_rows};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) free(b->tickets[i].choose);
     free(b);

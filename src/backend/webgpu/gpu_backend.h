@@ -26,6 +26,7 @@
 #define AF_GPU_PARAMS       (AF_GPU_IMMEDIATE_BYTES / 4)
 #define AF_GPU_DECODE       8  /* tokens a decode step may have */
 #define AF_GPU_TILE         8  /* tokens of a tile of attend.wgsl */
+#define AF_GPU_TILE_WORDS   3  /* that describe one: its first token, how many, positions of its sequence */
 #define AF_GPU_STRETCHES    64 /* parts a context is cut into, at most */
 #define AF_GPU_ARGMAX_PARTS 64
 
@@ -88,11 +89,12 @@ typedef struct af_gpu_step {
     uint32_t x;           /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
     uint32_t parts;       /* AF_GPU_GRID_TILES: of a tile */
     bool per_row;         /* counts wanted rows, not tokens */
+    bool per_state;       /* counts wanted states */
 } af_gpu_step;
 
 /* What a batch changes in the steps. */
 typedef struct af_gpu_shape {
-    uint32_t tokens, rows, tiles;
+    uint32_t tokens, rows, states, tiles;
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
     bool decode; /* the decode list runs */
@@ -117,6 +119,9 @@ typedef struct af_gpu_ticket {
     WGPUBuffer readback; /* choices, then logits rows */
     int mapped;          /* af_gpu_map */
     bool any_logits;
+    uint32_t state_count;
+    WGPUBuffer state_readback; /* states, made when some are first wanted */
+    int state_mapped;
 } af_gpu_ticket;
 
 typedef struct af_gpu_backend {
@@ -132,25 +137,27 @@ typedef struct af_gpu_backend {
     WGPUBuffer small;
     uint64_t small_used, small_size;
     af_gpu_value *values; /* (plan->value_count) */
-    WGPUBuffer normed, raw, logits, choices, bests, parts, unused[2];
+    WGPUBuffer normed, raw, logits, states, choices, bests, parts, unused[2];
     WGPUBuffer packets, attended_packets, hidden_packets;
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
     WGPUBuffer batch_info;
-    uint32_t rows_at, tiles_at, pages_at, turns_at; /* parts of batch_info, in u32 */
-    uint32_t table_pages;                           /* entries of a group's page table for one sequence */
-    uint32_t turn_pairs;                            /* of all ropes together, a token */
+    uint32_t rows_at, states_at, tiles_at, pages_at, turns_at; /* parts of batch_info, in u32 */
+    uint32_t table_pages;                                      /* entries of a group's page table for one sequence */
+    uint32_t turn_pairs;                                       /* of all ropes together, a token */
     uint32_t max_seqs;
     uint64_t kv_bytes;
 
     /* host side of a batch */
-    uint32_t *host_batch, *host_rows, *host_tiles;
+    uint32_t *host_batch, *host_rows, *host_states, *host_tiles;
     float *host_turns;
     af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
     af_ticket last_ticket;
-    int32_t *result_ids;       /* (max_rows) */
-    const float **result_rows; /* (max_rows) */
-    float *result_logits;      /* (max_rows, vocabulary), touched as used */
-    uint64_t result_bytes;
+    int32_t *result_ids;         /* (max_rows) */
+    const float **result_rows;   /* (max_rows) */
+    float *result_logits;        /* (max_rows, vocabulary), touched as used */
+    const float **result_states; /* (max_tokens) */
+    float *result_state_memory;  /* (max_tokens, width), likewise */
+    uint64_t result_bytes, result_state_bytes;
 } af_gpu_backend;
 
 /* device: "auto", "gpu", "gpu:N" or part of an adapter's name (gpu.h). */

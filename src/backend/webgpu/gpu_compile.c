@@ -1,5 +1,5 @@
-/* gpu_compile.c - a plan to steps: the operations in turn, their small tensors counted beforehand; EMBED and NORM. The
- * other operations are in gpu_linear.c and gpu_attend.c, the decode list in gpu_decode.c.
+/* gpu_compile.c - a plan to steps: the operations in turn, their small tensors counted beforehand; EMBED, NORM and
+ * STATE. The other operations are in gpu_linear.c and gpu_attend.c, the decode list in gpu_decode.c.
  */
 #include "backend/webgpu/gpu_compiler.h"
 #include "backend/webgpu/gpu_profile.h"
@@ -11,13 +11,14 @@ typedef struct embedding {
     float scale;
     WGPUBuffer batch_info, out;
     af_gpu_binding positions; /* no buffer: nothing is added */
+    bool one_position;        /* its row is every position's */
 } embedding;
 
 static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matrix *m, const af_gpu_segment *seg) {
     const af_gpu_backend *b = c->b;
     const af_gpu_binding chunk = af_gpu_whole(seg->chunk), info = af_gpu_whole(e->batch_info),
                          choices = af_gpu_whole(b->choices), out = af_gpu_whole(e->out);
-    const bool placed = e->positions.buffer != NULL;
+    const uint32_t placed = e->positions.buffer == NULL ? 0 : e->one_position ? 2 : 1;
     const af_gpu_binding positions = placed ? e->positions : af_gpu_whole(b->small);
     af_gpu_step *s = af_gpu_add_step(c, e->name, AF_GPU_GRID_HEADS);
     if (af_gpu_is_quantized(m)) {
@@ -55,6 +56,7 @@ static void compile_embed(af_gpu_compiler *c, const af_op *op) {
         .name = op->name, .scale = o->scale, .batch_info = c->b->batch_info, .out = c->b->values[o->out].buffer};
     const uint32_t length = o->position_count * o->table.cols;
     if (o->positions) e.positions = af_gpu_small(c, &o->positions, &length, 1);
+    e.one_position = o->position_count == 1;
     embed_steps(c, &e, &o->table);
 }
 
@@ -66,7 +68,15 @@ int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batc
 
 static void compile_norm(af_gpu_compiler *c, const af_op *op) {
     const af_op_norm *n = &op->u.norm;
-    af_gpu_norm_step(c, op->name, c->b->values[n->in], n->norm.width, &n->norm, false, c->b->values[n->out], false);
+    af_gpu_norm_step(c, op->name, c->b->values[n->in], n->norm.width, &n->norm, false, c->b->values[n->out],
+                     AF_GPU_ALL);
+}
+
+static void compile_state(af_gpu_compiler *c, const af_op *op) {
+    const af_op_state *s = &op->u.state;
+    const uint32_t width = c->b->plan->width;
+    const af_gpu_value states = {.buffer = c->b->states, .stride = width};
+    af_gpu_norm_step(c, op->name, c->b->values[s->in], width, &s->norm, false, states, AF_GPU_STATES);
 }
 
 /* ---- The plan ---- */
@@ -100,6 +110,9 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
         bytes = af_gpu_small_room(2ull * op->u.head.norm.width) + af_gpu_small_room(op->u.head.w.rows) +
                 af_gpu_small_room(0);
         break;
+    case AF_OP_STATE:
+        bytes = af_gpu_small_room(2ull * op->u.state.norm.width);
+        break;
     }
     return 2 * bytes;
 }
@@ -109,6 +122,7 @@ void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op) {
         [AF_OP_EMBED] = compile_embed,          [AF_OP_NORM] = compile_norm,
         [AF_OP_LINEAR] = af_gpu_compile_linear, [AF_OP_ROPE_STORE] = af_gpu_compile_rope_store,
         [AF_OP_ATTEND] = af_gpu_compile_attend, [AF_OP_HEAD] = af_gpu_compile_head,
+        [AF_OP_STATE] = compile_state,
     };
     if (c->status == AF_OK) compilers[op->kind](c, op);
 }

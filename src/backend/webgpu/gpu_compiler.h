@@ -4,7 +4,7 @@
  *     gpu_product.c  matrices times activations
  *     gpu_linear.c   LINEAR, HEAD
  *     gpu_attend.c   ROPE_STORE, ATTEND
- *     gpu_compile.c  EMBED, NORM; the general list
+ *     gpu_compile.c  EMBED, NORM, STATE; the general list
  *     gpu_decode.c   the decode list
  */
 #ifndef AF_GPU_COMPILER_H
@@ -59,9 +59,11 @@ void af_gpu_compile_linear(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_rope_store(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op);
-/* in -> out, and a packet if `quantize`. `gather`: only the wanted rows. */
+/* The tokens a step is for. */
+typedef enum af_gpu_which { AF_GPU_ALL, AF_GPU_ROWS, AF_GPU_STATES } af_gpu_which;
+/* in -> out, and a packet if `quantize`. Those of some tokens only stand one after another in `out`. */
 void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
-                      bool quantize, af_gpu_value out, bool gather);
+                      bool quantize, af_gpu_value out, af_gpu_which which);
 af_gpu_value af_gpu_normed(const af_gpu_backend *b, uint32_t width); /* what a product reads */
 void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary);
 uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope); /* pairs a token of the ropes before */

@@ -130,7 +130,7 @@ static WGPUBuffer packets_in(decoder *d, const af_op *op, uint32_t *flags) {
         return d->ready;
     }
     const uint32_t cols = l->parts[0].w.cols;
-    af_gpu_norm_step(d->c, op->name, b->values[l->in], cols, &l->pre, true, af_gpu_normed(b, cols), false);
+    af_gpu_norm_step(d->c, op->name, b->values[l->in], cols, &l->pre, true, af_gpu_normed(b, cols), AF_GPU_ALL);
     return b->packets;
 }
 
@@ -195,6 +195,7 @@ static bool folds_head_norm(const af_norm *n, uint32_t dim) {
 static bool folds_attention(const decoder *d, size_t i) {
     const af_op *store = op_at(d, i), *attend = op_at(d, i + 1);
     if (!attend || attend->kind != AF_OP_ATTEND || attend->u.attend.cache != store->u.rope_store.cache) return false;
+    if (attend->u.attend.both) return false;
     const af_op_rope_store *r = &store->u.rope_store;
     const af_cache *c = &d->c->b->plan->caches[store->u.rope_store.cache];
     if (!folds_head_norm(&r->q_norm, c->k_dim) || !folds_head_norm(&r->k_norm, c->k_dim)) return false;
@@ -290,7 +291,8 @@ static bool fold_head(decoder *d, size_t i) {
     const af_matrix *w = &h->w;
     const af_gpu_matrix *m = af_gpu_upload(d->c, &w, 1);
     if (d->c->status != AF_OK) return true;
-    af_gpu_norm_step(d->c, op->name, b->values[h->in], h->w.cols, &h->norm, true, af_gpu_normed(b, h->w.cols), true);
+    af_gpu_norm_step(d->c, op->name, b->values[h->in], h->w.cols, &h->norm, true, af_gpu_normed(b, h->w.cols),
+                     AF_GPU_ROWS);
     const fold f = {
         .name = op->name, .m = m, .in = b->packets, .y = {.buffer = b->logits, .stride = h->w.rows}, .per_row = true};
     fold_segments(d->c, &f);

@@ -58,7 +58,7 @@ void af_gpu_compile_linear(af_gpu_compiler *c, const af_op *op) {
         biased |= l->parts[i].bias != NULL;
     }
     const uint32_t cols = l->parts[0].w.cols;
-    af_gpu_norm_step(c, op->name, b->values[l->in], cols, &l->pre, quantize, af_gpu_normed(b, cols), false);
+    af_gpu_norm_step(c, op->name, b->values[l->in], cols, &l->pre, quantize, af_gpu_normed(b, cols), AF_GPU_ALL);
     const bool joined = l->combine == AF_COMBINE_GLU;
     const bool has_tail = biased || l->combine != AF_COMBINE_NONE || l->post.kind != AF_NORM_NONE ||
                           l->residual != AF_NO_VALUE || l->scale != 1.0f;
@@ -110,7 +110,7 @@ void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op) {
     const af_gpu_value raw = {.buffer = b->raw, .stride = h->w.rows},
                        logits = {.buffer = b->logits, .stride = h->w.rows};
     af_gpu_norm_step(c, op->name, b->values[h->in], h->w.cols, &h->norm, af_gpu_is_quantized(m),
-                     af_gpu_normed(b, h->w.cols), true);
+                     af_gpu_normed(b, h->w.cols), AF_GPU_ROWS);
     af_gpu_product_steps(c, op->name, m, has_tail ? raw : logits, true);
     if (has_tail) {
         const tail t = {.width = h->w.rows,

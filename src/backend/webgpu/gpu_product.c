@@ -104,17 +104,25 @@ void af_gpu_product_steps(af_gpu_compiler *c, const char *name, const af_gpu_mat
 }
 
 void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
-                      bool quantize, af_gpu_value out, bool gather) {
+                      bool quantize, af_gpu_value out, af_gpu_which which) {
     af_gpu_backend *b = c->b;
     af_gpu_step *s = af_gpu_add_step(c, name, AF_GPU_GRID_ROWS);
     const af_gpu_constant kind = {"KIND", norm->kind};
     s->pipelines[0] = af_gpu_pipeline_of(c, "norm", &kind, 1);
-    s->per_row = gather;
+    s->per_row = which == AF_GPU_ROWS;
+    s->per_state = which == AF_GPU_STATES;
     s->count_at = 1;
     assert(in.first == 0 && in.stride == width && (!quantize || (out.first == 0 && out.stride == width)));
-    const uint32_t params[] = {
-        width,      0,          gather,   norm->bias != NULL, quantize, af_gpu_bits(norm->eps), af_gpu_packet(width),
-        b->rows_at, out.stride, out.first};
+    const uint32_t params[] = {width,
+                               0,
+                               which != AF_GPU_ALL,
+                               norm->bias != NULL,
+                               quantize,
+                               af_gpu_bits(norm->eps),
+                               af_gpu_packet(width),
+                               which == AF_GPU_STATES ? b->states_at : b->rows_at,
+                               out.stride,
+                               out.first};
     af_gpu_set_params(s, params, 10);
     af_gpu_bind_step(c, s,
                      (af_gpu_binding[]){af_gpu_whole(in.buffer), af_gpu_small_norm(c, norm),

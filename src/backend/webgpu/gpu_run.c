@@ -59,36 +59,49 @@ static void write_turns(af_gpu_backend *b, const af_batch *batch) {
     write_info(b, b->turns_at, b->host_turns, (size_t)(out - b->host_turns));
 }
 
-static uint32_t write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *ticket) {
-    ticket->row_count = 0;
+static void write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *ticket) {
+    ticket->row_count = ticket->state_count = 0;
     ticket->any_logits = false;
     for (uint32_t t = 0; t < batch->token_count; t++) {
-        if (batch->tokens[t].choose == AF_CHOOSE_NONE) continue;
+        if (batch->tokens[t].choose == AF_CHOOSE_STATE) b->host_states[ticket->state_count++] = t;
+        if (!af_choose_wants_row(batch->tokens[t].choose)) continue;
         assert(ticket->row_count < b->options.max_rows);
         b->host_rows[ticket->row_count] = t;
         ticket->choose[ticket->row_count++] = batch->tokens[t].choose;
         ticket->any_logits |= batch->tokens[t].choose == AF_CHOOSE_LOGITS;
     }
     write_info(b, b->rows_at, b->host_rows, ticket->row_count);
-    return ticket->row_count;
+    write_info(b, b->states_at, b->host_states, ticket->state_count);
+}
+
+/* Positions that the sequence of token t has when the batch is through. */
+static uint32_t positions_of(const af_batch *batch, uint32_t t) {
+    while (t + 1 < batch->token_count && batch->tokens[t + 1].seq == batch->tokens[t].seq) t++;
+    return batch->tokens[t].position + 1;
 }
 
 /* Tiles of neighbouring tokens of one sequence, for attention. */
 static uint32_t write_tiles(af_gpu_backend *b, const af_batch *batch) {
-    uint32_t count = 0;
+    uint32_t count = 0, positions = 0;
     for (uint32_t t = 0, n; t < batch->token_count; t += n) {
         n = 1;
+        if (t == 0 || batch->tokens[t].seq != batch->tokens[t - 1].seq) positions = positions_of(batch, t);
         while (n < AF_GPU_TILE && t + n < batch->token_count && batch->tokens[t + n].seq == batch->tokens[t].seq) n++;
-        b->host_tiles[2 * count] = t;
-        b->host_tiles[2 * count++ + 1] = n;
+        uint32_t *tile = b->host_tiles + AF_GPU_TILE_WORDS * (size_t)count++;
+        tile[0] = t;
+        tile[1] = n;
+        tile[2] = positions;
     }
-    write_info(b, b->tiles_at, b->host_tiles, 2 * (size_t)count);
+    write_info(b, b->tiles_at, b->host_tiles, AF_GPU_TILE_WORDS * (size_t)count);
     return count;
 }
 
 /* The shape of a batch, from which grids follow. */
-static af_gpu_shape shape_of(const af_batch *batch, uint32_t rows, uint32_t first_choice) {
-    af_gpu_shape shape = {.tokens = batch->token_count, .rows = rows, .first_choice = first_choice};
+static af_gpu_shape shape_of(const af_batch *batch, const af_gpu_ticket *ticket, uint32_t first_choice) {
+    af_gpu_shape shape = {.tokens = batch->token_count,
+                          .rows = ticket->row_count,
+                          .states = ticket->state_count,
+                          .first_choice = first_choice};
     uint32_t last = 0;
     for (uint32_t t = 0; t < batch->token_count; t++)
         if (batch->tokens[t].position > last) last = batch->tokens[t].position;
@@ -161,7 +174,7 @@ static void set_shape(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t 
 
 void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
                         const af_gpu_shape *shape) {
-    const uint32_t count = s->per_row ? shape->rows : shape->tokens;
+    const uint32_t count = s->per_row ? shape->rows : s->per_state ? shape->states : shape->tokens;
     if (count == 0) return;
     uint32_t params[AF_GPU_PARAMS];
     set_shape(s, shape, count, params);
@@ -202,6 +215,10 @@ static uint64_t choices_bytes(uint32_t rows) {
     return ((uint64_t)rows * 4 + 15) / 16 * 16;
 }
 
+static uint64_t states_bytes(const af_gpu_backend *b, uint32_t states) {
+    return (uint64_t)states * b->plan->width * 4;
+}
+
 static void encode_pass(const af_gpu_backend *b, WGPUCommandEncoder encoder, const af_gpu_steps *steps,
                         const af_gpu_shape *shape) {
     const af_gpu_api *api = b->gpu->api;
@@ -226,6 +243,9 @@ static WGPUCommandBuffer encode(af_gpu_backend *b, const af_gpu_steps *steps, co
         api->wgpuCommandEncoderCopyBufferToBuffer(encoder, b->logits, 0, ticket->readback,
                                                   choices_bytes(b->options.max_rows),
                                                   (uint64_t)ticket->row_count * b->plan->vocabulary * 4);
+    if (ticket->state_count)
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder, b->states, 0, ticket->state_readback, 0,
+                                                  states_bytes(b, ticket->state_count));
     WGPUCommandBuffer commands = api->wgpuCommandEncoderFinish(encoder, NULL);
     api->wgpuCommandEncoderRelease(encoder);
     return commands;
@@ -233,6 +253,11 @@ static WGPUCommandBuffer encode(af_gpu_backend *b, const af_gpu_steps *steps, co
 
 /* A readback buffer is made at a ticket slot's first use: most programs never have more than one in flight. */
 static int need_readback(af_gpu_backend *b, af_gpu_ticket *ticket, af_error *error) {
+    if (ticket->state_count && !ticket->state_readback) {
+        ticket->state_readback =
+            af_gpu_buffer(b->gpu, states_bytes(b, b->options.max_tokens), AF_GPU_READBACK, "states", error);
+        if (!ticket->state_readback) return AF_ENOMEM;
+    }
     if (ticket->readback || ticket->row_count == 0) return AF_OK;
     const uint64_t bytes = choices_bytes(b->options.max_rows) + (uint64_t)b->options.max_rows * b->plan->vocabulary * 4;
     ticket->readback = af_gpu_buffer(b->gpu, bytes, AF_GPU_READBACK, "logits", error);
@@ -251,7 +276,7 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af
     write_pages(b, batch);
     write_turns(b, batch);
     write_rows(b, batch, ticket);
-    af_gpu_shape shape = shape_of(batch, ticket->row_count, choice_slot(b, id));
+    af_gpu_shape shape = shape_of(batch, ticket, choice_slot(b, id));
     shape.decode = is_decode(b, batch);
     shape.tiles = write_tiles(b, batch);
     const af_gpu_steps *steps = shape.decode ? &b->decode : &b->general;
@@ -271,13 +296,33 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af
 
 /* ---- Collecting ---- */
 
+static int collect_states(af_gpu_backend *b, af_gpu_ticket *ticket, af_result *result, af_error *error) {
+    const uint64_t bytes = states_bytes(b, ticket->state_count);
+    result->state_count = ticket->state_count;
+    result->states = b->result_states;
+    if (ticket->state_count == 0) return AF_OK;
+    af_error why = {0};
+    const void *mapped =
+        af_gpu_map(b->gpu, ticket->state_readback, bytes, ticket->submission, &ticket->state_mapped, &why);
+    if (!mapped) {
+        if (error) *error = why;
+        return why.code;
+    }
+    memcpy(b->result_state_memory, mapped, bytes);
+    b->gpu->api->wgpuBufferUnmap(ticket->state_readback);
+    for (uint32_t i = 0; i < ticket->state_count; i++)
+        b->result_states[i] = b->result_state_memory + (size_t)i * b->plan->width;
+    return AF_OK;
+}
+
 int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_error *error) {
     af_gpu_backend *b = (af_gpu_backend *)backend;
     af_gpu_ticket *ticket = &b->tickets[id % AF_GPU_IN_FLIGHT];
     assert(ticket->ticket == id);
     ticket->ticket = 0;
     *result = (af_result){.row_count = ticket->row_count, .ids = b->result_ids, .logits = b->result_rows};
-    if (ticket->row_count == 0) return AF_OK;
+    const int status = collect_states(b, ticket, result, error);
+    if (status != AF_OK || ticket->row_count == 0) return status;
     const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4, first_row = choices_bytes(b->options.max_rows);
     const uint64_t bytes =
         ticket->any_logits ? first_row + ticket->row_count * row_bytes : choices_bytes(ticket->row_count);

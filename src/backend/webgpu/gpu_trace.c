@@ -36,9 +36,10 @@ static int run_steps(af_gpu_backend *b, const af_gpu_step *first, const af_gpu_s
 
 /* Rows of a value, which may stand beside another's in the buffer: whole buffer rows are read and written. */
 static int show(af_gpu_backend *b, const af_op *op, af_value value, uint32_t count, float *rows, af_error *error) {
-    const bool logits = value == AF_NO_VALUE;
-    const uint32_t width = logits ? b->plan->vocabulary : b->plan->widths[value];
-    const af_gpu_value at = logits ? (af_gpu_value){.buffer = b->logits, .stride = width} : b->values[value];
+    const bool logits = op->kind == AF_OP_HEAD, states = op->kind == AF_OP_STATE;
+    const uint32_t width = logits ? b->plan->vocabulary : states ? b->plan->width : b->plan->widths[value];
+    const af_gpu_value at =
+        logits || states ? (af_gpu_value){.buffer = logits ? b->logits : b->states, .stride = width} : b->values[value];
     const size_t bytes = (size_t)count * at.stride * sizeof *rows;
     if (count == 0) return AF_OK;
     const int status = af_gpu_read(b->gpu, at.buffer, 0, rows, bytes, error);
@@ -48,8 +49,14 @@ static int show(af_gpu_backend *b, const af_op *op, af_value value, uint32_t cou
     return status;
 }
 
+static uint32_t rows_written(const af_op *op, const af_gpu_shape *shape) {
+    if (op->kind == AF_OP_HEAD) return shape->rows;
+    return op->kind == AF_OP_STATE ? shape->states : shape->tokens;
+}
+
 static size_t largest_value(const af_gpu_backend *b, uint32_t tokens, uint32_t rows) {
-    size_t most = (size_t)rows * b->plan->vocabulary;
+    size_t most = (size_t)rows * b->plan->vocabulary, states = (size_t)tokens * b->plan->width;
+    if (states > most) most = states;
     for (size_t v = 0; v < b->plan->value_count; v++)
         if ((size_t)tokens * b->values[v].stride > most) most = (size_t)tokens * b->values[v].stride;
     return most;
@@ -69,8 +76,7 @@ int af_gpu_run_hooked(af_gpu_backend *b, const af_gpu_shape *shape, af_error *er
         status = run_steps(b, first, step, shape, error);
         af_value values[AF_PLAN_PARTS];
         for (uint32_t k = 0, n = af_op_written(&b->plan->ops[i], values); k < n && status == AF_OK; k++)
-            status = show(b, &b->plan->ops[i], values[k], values[k] == AF_NO_VALUE ? shape->rows : shape->tokens, copy,
-                          error);
+            status = show(b, &b->plan->ops[i], values[k], rows_written(&b->plan->ops[i], shape), copy, error);
     }
     free(copy);
     return status;

@@ -11,7 +11,8 @@ struct Params {
     scale: f32,
     cap: f32,      // 0: none
     q_stride: u32, // of a token's row in q
-    tiles: u32,    // where the batch's tiles stand in batch_info: first token, how many
+    tiles: u32,    // where the batch's tiles stand in batch_info: first token, how many, positions of the sequence
+    both: u32,     // 1: all positions of the sequence are seen, whatever the query's
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> batch_info: array<u32>;
@@ -86,6 +87,7 @@ fn score(row: u32, scales: u32) -> array<f32, 8> {
 }
 
 fn seen(key: u32, position: u32) -> bool {
+    if (p.both == 1u) { return true; }
     return key <= position && (p.window == 0u || position - key < p.window);
 }
 
@@ -136,12 +138,12 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
     let head = group.x;
     let kv_head = head * KV_HEADS / HEADS;
     let skipped = group.z * QUERIES; // tokens of the tile, which others take
-    let first = batch_info[p.tiles + 2u * group.y] + skipped;
-    let in_tile = batch_info[p.tiles + 2u * group.y + 1u];
+    let first = batch_info[p.tiles + 3u * group.y] + skipped;
+    let in_tile = batch_info[p.tiles + 3u * group.y + 1u];
     if (in_tile <= skipped) { return; }
     let count = min(in_tile - skipped, QUERIES);
     let t = batch_token(first);
-    let last = t.position + count - 1u;
+    let last = select(t.position + count, batch_info[p.tiles + 3u * group.y + 2u], p.both == 1u) - 1u;
     load_queries(first, count, head, local);
     if (local < QUERIES) {
         tops[local] = select(NEVER, sinks[head], p.has_sinks == 1u);

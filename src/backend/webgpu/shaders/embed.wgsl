@@ -6,7 +6,7 @@ struct Params {
     blocks: u32,
     tokens: u32,
     factor: f32,
-    has_positions: u32,
+    has_positions: u32, // 1: a row for each; 2: one row for all
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weights4: array<vec4<u32>>;
@@ -33,10 +33,11 @@ fn embed(@builtin(global_invocation_id) at: vec3<u32>) {
     let index = (id - p.first_row) * p.blocks + block;
     let q = load_quants(place, index);
     let c = load_scales(place, index);
-    let learned = (batch_token(token).position * p.blocks + block) * 32u;
+    let position = select(batch_token(token).position, 0u, p.has_positions == 2u);
+    let learned = (position * p.blocks + block) * 32u;
     for (var j = 0u; j < 32u; j++) {
         var v = block_value(q, c, j) * p.factor;
-        if (p.has_positions == 1u) { v += positions[learned + j]; }
+        if (p.has_positions != 0u) { v += positions[learned + j]; }
         out[(token * p.blocks + block) * 32u + j] = v;
     }
 }

@@ -5,7 +5,7 @@ struct Params {
     cols: u32,
     tokens: u32,
     factor: f32,
-    has_positions: u32,
+    has_positions: u32, // 1: a row for each; 2: one row for all
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weights1: array<u32>;
@@ -32,6 +32,7 @@ fn embed_float(@builtin(global_invocation_id) at: vec3<u32>) {
         if (KIND == 1u) { v = unpack2x16float(half).x; } else { v = bitcast<f32>(half << 16u); }
     }
     v *= p.factor;
-    if (p.has_positions == 1u) { v += positions[batch_token(token).position * p.cols + i]; }
+    let position = select(batch_token(token).position, 0u, p.has_positions == 2u);
+    if (p.has_positions != 0u) { v += positions[position * p.cols + i]; }
     out[token * p.cols + i] = v;
 }
