@@ -85,10 +85,18 @@ static uint32_t byte_of(uint32_t w, uint32_t byte) {
     return w >> (8 * byte) & 255;
 }
 
+static const int8_t IQ4[] = {AF_IQ4_VALUES(AF_BOOK_ENTRY)}, E2M1[] = {AF_E2M1_VALUES(AF_BOOK_ENTRY)};
+
+static bool is_coded(const af_gpu_layout *layout) {
+    return layout->pairing == AF_GPU_PAIR_IQ4 || layout->pairing == AF_GPU_PAIR_E2M1;
+}
+
 static int quant(const packed *p, uint64_t block, uint32_t e) {
     if (p->layout->high_bits == 4) return (int8_t)byte_of(word(p, p->streams.low, block * 8 + e / 4), e % 4);
     const uint32_t low = byte_of(word(p, p->streams.low, block * 4 + e / 8), e % 4);
     int q = (int)(e % 8 < 4 ? low & 15 : low >> 4);
+    if (p->layout->pairing == AF_GPU_PAIR_IQ4) return IQ4[q];
+    if (p->layout->pairing == AF_GPU_PAIR_E2M1) return E2M1[q];
     if (p->layout->high_bits == 1) q |= (int)(byte_of(word(p, p->streams.high, block), e % 4) >> (e / 4) & 1) << 4;
     if (p->layout->high_bits == 2)
         q |= (int)(byte_of(word(p, p->streams.high, block * 2 + e / 16), e % 4) >> (2 * (e % 16 / 4)) & 3) << 4;
@@ -102,6 +110,11 @@ typedef struct line {
 static line scale_of(const packed *p, uint64_t block, uint32_t e) {
     const bool both = p->layout->pairing == AF_GPU_PAIR_BOTH;
     const uint32_t w = word(p, p->streams.scale, both ? block * 2 + e / 16 : block);
+    if (is_coded(p->layout)) {
+        line l = {.added = 0};
+        memcpy(&l.scale, &w, sizeof w);
+        return l;
+    }
     const float first = af_f16_to_f32((uint16_t)w), second = af_f16_to_f32((uint16_t)(w >> 16));
     if (p->layout->pairing != AF_GPU_PAIR_HALVES) return (line){first, second};
     const float scale = e < 16 ? first : second;
@@ -139,28 +152,46 @@ static void check_quantized(af_type type) {
     free((void *)w.data);
 }
 
-static const af_type quantized[] = {AF_TYPE_Q4_0, AF_TYPE_Q4_1, AF_TYPE_Q5_0, AF_TYPE_Q5_1, AF_TYPE_Q8_0,
-                                    AF_TYPE_Q2_K, AF_TYPE_Q3_K, AF_TYPE_Q4_K, AF_TYPE_Q5_K, AF_TYPE_Q6_K};
+static const af_type quantized[] = {AF_TYPE_Q4_0,   AF_TYPE_Q4_1,   AF_TYPE_Q5_0, AF_TYPE_Q5_1, AF_TYPE_Q8_0,
+                                    AF_TYPE_Q2_K,   AF_TYPE_Q3_K,   AF_TYPE_Q4_K, AF_TYPE_Q5_K, AF_TYPE_Q6_K,
+                                    AF_TYPE_IQ4_NL, AF_TYPE_IQ4_XS, AF_TYPE_MXFP4};
 #define QUANTIZED (sizeof quantized / sizeof *quantized)
 
 static void every_quantized_format_holds_the_weights_of_the_file(void **state) {
     for (size_t i = 0; i < QUANTIZED; i++) check_quantized(quantized[i]);
 }
 
+static const af_type widened[] = {AF_TYPE_IQ2_XXS, AF_TYPE_IQ2_XS, AF_TYPE_IQ2_S, AF_TYPE_IQ3_XXS, AF_TYPE_IQ3_S,
+                                  AF_TYPE_IQ1_S,   AF_TYPE_IQ1_M,  AF_TYPE_TQ1_0, AF_TYPE_TQ2_0};
+#define WIDENED (sizeof widened / sizeof *widened)
+
 static bool is_widened(af_type type) {
-    static const af_type widened[] = {AF_TYPE_IQ4_NL, AF_TYPE_IQ4_XS, AF_TYPE_MXFP4,   AF_TYPE_IQ2_XXS,
-                                      AF_TYPE_IQ2_XS, AF_TYPE_IQ2_S,  AF_TYPE_IQ3_XXS, AF_TYPE_IQ3_S,
-                                      AF_TYPE_IQ1_S,  AF_TYPE_IQ1_M,  AF_TYPE_TQ1_0,   AF_TYPE_TQ2_0};
-    for (size_t i = 0; i < sizeof widened / sizeof *widened; i++)
+    for (size_t i = 0; i < WIDENED; i++)
         if (widened[i] == type) return true;
     return false;
 }
 
 static void every_format_has_a_layout_or_is_widened(void **state) {
     for (size_t i = 0; af_format_at(i); i++) {
-        const af_gpu_layout *layout = af_gpu_layout_of(af_format_at(i)->type);
-        if (!layout != is_widened(af_format_at(i)->type)) fail_msg("%s", af_format_at(i)->name);
-        if (layout) assert_int_equal(layout->type, af_format_at(i)->type);
+        const af_format *format = af_format_at(i);
+        const af_type found = af_gpu_layout_for(format, false)->type;
+        if (found != (is_widened(format->type) ? AF_TYPE_F16 : format->type)) fail_msg("%s", format->name);
+        const af_type exact = af_gpu_layout_for(format, true)->type;
+        if (exact != (format->block_elems > 1 ? AF_TYPE_F32 : format->type)) fail_msg("%s, exact", format->name);
+    }
+}
+
+static void widened_weights_are_the_nearest_half_floats(void **state) {
+    for (size_t i = 0; i < WIDENED; i++) {
+        const af_matrix w = random_matrix(widened[i], 3, COLS);
+        uint16_t halves[2 * COLS];
+        float expected[COLS];
+        af_gpu_pack(af_gpu_layout_for(w.format, false), &w, 1, 3, halves);
+        for (uint32_t r = 0; r < 2; r++) {
+            decode_row(&w, 1 + r, expected);
+            for (uint32_t c = 0; c < COLS; c++) assert_int_equal(halves[r * COLS + c], af_f32_to_f16(expected[c]));
+        }
+        free((void *)w.data);
     }
 }
 
@@ -214,6 +245,7 @@ static void plain_numbers_keep_their_bits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_has_a_layout_or_is_widened),
+        cmocka_unit_test(widened_weights_are_the_nearest_half_floats),
         cmocka_unit_test(every_quantized_format_holds_the_weights_of_the_file),
         cmocka_unit_test(a_part_of_the_rows_is_packed_as_in_the_whole),
         cmocka_unit_test(streams_start_where_sixteen_bytes_can_be_read),

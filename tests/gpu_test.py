@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from support import MODELS, VECTORS, answers, logits, shimmy, shimmy_json, vector
+from twins import F32, INT8_RMS, MIXES, NATIVE, Pair, make
 
 DEVICE = "llvm"  # lavapipe calls itself llvmpipe
 PRESETS = sorted(path.stem for path in (VECTORS / "logits").glob("*.json"))
@@ -87,6 +88,28 @@ def test_neighbours_change_nothing_but_rounding(name):
     alone, _ = rows_of(spec)
     beside, _ = rows_of(spec, "--neighbours", 3)
     assert np.sqrt(np.mean((alone - beside) ** 2)) / alone.std() <= spec["tolerance"]["int8_rms"]
+
+
+# ---- Formats without a vector: their F32 twins say what is right (twins.py) ----
+
+@pytest.fixture(scope="module", params=[(name, 1) for name in NATIVE + ["iq3_s", "tq1_0"]] + MIXES[::4],
+                ids=lambda p: f"{p[0]}-{p[1]}")
+def pair(request, tmp_path_factory):
+    return Pair(tmp_path_factory.mktemp("formats"), *request.param)
+
+
+def test_exact_logits_are_those_of_the_f32_twin(pair):
+    assert pair.distance("--exact", "--device", DEVICE)[0] <= F32
+
+
+def test_fast_logits_are_within_the_tolerance_of_rounded_activations_of_the_f32_twin(pair):
+    assert pair.distance("--device", DEVICE)[1] <= INT8_RMS
+
+
+def test_formats_that_no_shader_reads_are_widened_with_one_line_that_says_so(tmp_path):
+    done = shimmy("logits", make(tmp_path, "iq2_s", 1), "--tokens", "1", "--device", DEVICE)
+    lines = [line for line in done.stderr.decode().splitlines() if "widened" in line]
+    assert lines == ["shimmy: warning: IQ2_S weights are widened to F16 on the GPU: 0.3 MB become 2.1 MB"]
 
 
 # Counting on: a text without near ties, which rounding could decide either way.

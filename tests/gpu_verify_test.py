@@ -3,6 +3,7 @@ Slow; gpu_test.py has two of them, and logits with weights split over small bind
 """
 import pytest
 
+import twins
 from gpu_test import DEVICE, FORMATS, PRESETS
 from support import MODELS, shimmy_json, vector
 
@@ -11,7 +12,11 @@ VARIATIONS = {"no subgroups": {"AIRFRAME_GPU_SUBGROUPS": "0"}}
 
 
 def verify(name, env):
-    result = shimmy_json("verify", MODELS / f"{name}.gguf", "--device", DEVICE, env=env)
+    verify_file(MODELS / f"{name}.gguf", env)
+
+
+def verify_file(path, env):
+    result = shimmy_json("verify", path, "--device", DEVICE, env=env)
     assert result["excesses"] == 0, [r for r in result["rows"] if r["excess"]]
 
 
@@ -24,3 +29,13 @@ def test_verify_finds_no_excess(name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_verify_finds_no_excess_with(variation, name):
     verify(name, VARIATIONS[variation])
+
+
+@pytest.mark.parametrize("mix,seed", twins.FORMATS + twins.MIXES)
+def test_verify_finds_no_excess_in_random_blocks(mix, seed, tmp_path):
+    verify_file(twins.make(tmp_path, mix, seed), {})
+
+
+@pytest.mark.parametrize("mix", twins.NATIVE)
+def test_verify_finds_no_excess_in_random_blocks_without_subgroups(mix, tmp_path):
+    verify_file(twins.make(tmp_path, mix, 1), {"AIRFRAME_GPU_SUBGROUPS": "0"})

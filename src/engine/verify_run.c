@@ -261,10 +261,30 @@ static bool is_settled(const af_verifier *v, const af_batch_token *token) {
     return v->table->exact || token->position >= SETTLED || v->plan->whole;
 }
 
+static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_PLAN_PARTS]) {
+    out[0] = op->kind == AF_OP_EMBED ? &op->u.embed.table : &op->u.head.w;
+    if (op->kind == AF_OP_EMBED || op->kind == AF_OP_HEAD) return 1;
+    if (op->kind != AF_OP_LINEAR) return 0;
+    for (uint32_t i = 0; i < op->u.linear.part_count; i++) out[i] = &op->u.linear.parts[i].w;
+    return op->u.linear.part_count;
+}
+
+/* The format that says what is allowed of a whole pass: the head's or, without one, the embedding's; the first one in
+ * blocks where those are plain numbers. */
+static const af_format *format_of_results(const af_plan *plan) {
+    const af_op_head *head = af_plan_head(plan);
+    const af_format *format = head ? head->w.format : plan->ops[0].u.embed.table.format;
+    for (size_t i = 0; i < plan->op_count && format->block_elems == 1; i++) {
+        const af_matrix *w[AF_PLAN_PARTS];
+        for (uint32_t k = 0, n = matrices_of(&plan->ops[i], w); k < n; k++)
+            if (w[k]->format->block_elems > 1) return w[k]->format;
+    }
+    return format;
+}
+
 static void compare_rows(af_verifier *v, size_t batch, const prepared *p, const af_result *result) {
-    const af_op_head *head = af_plan_head(v->plan);
-    const af_verify_subject subject = {.what = head ? "logits" : "states",
-                                       .format = head ? head->w.format : v->plan->ops[0].u.embed.table.format,
+    const af_verify_subject subject = {.what = af_plan_head(v->plan) ? "logits" : "states",
+                                       .format = format_of_results(v->plan),
                                        .name = "a whole pass",
                                        .tokens = v->tokens};
     const float *expected = v->logits[batch];
@@ -318,14 +338,6 @@ static int compare_matrix(af_verifier *v, const af_matrix *w, af_error *error) {
     return status;
 }
 
-static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_PLAN_PARTS]) {
-    out[0] = op->kind == AF_OP_EMBED ? &op->u.embed.table : &op->u.head.w;
-    if (op->kind == AF_OP_EMBED || op->kind == AF_OP_HEAD) return 1;
-    if (op->kind != AF_OP_LINEAR) return 0;
-    for (uint32_t i = 0; i < op->u.linear.part_count; i++) out[i] = &op->u.linear.parts[i].w;
-    return op->u.linear.part_count;
-}
-
 /* Every matrix, a shared one each time it is used. */
 int af_verify_matrices(af_verifier *v, af_error *error) {
     int status = AF_OK;
@@ -347,10 +359,5 @@ uint32_t af_verify_context(const af_plan *plan) {
 }
 
 bool af_verify_rounds(const af_plan *plan) {
-    for (size_t i = 0; i < plan->op_count; i++) {
-        const af_matrix *w[AF_PLAN_PARTS];
-        for (uint32_t k = 0, n = matrices_of(&plan->ops[i], w); k < n; k++)
-            if (w[k]->format->block_elems > 1) return true;
-    }
-    return false;
+    return format_of_results(plan)->block_elems > 1;
 }

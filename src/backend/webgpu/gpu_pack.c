@@ -118,6 +118,24 @@ static void unpack_q6_k(const void *row, uint32_t index, af_gpu_block *out) {
     set_halves(out, d * (float)b->scales[group * 2], d * (float)b->scales[group * 2 + 1], 32.0f);
 }
 
+static void unpack_iq4_nl(const void *row, uint32_t index, af_gpu_block *out) {
+    const af_block_iq4_nl *b = (const af_block_iq4_nl *)row + index;
+    unpack_nibbles(b->qs, out);
+    set_pair(out, af_f16_to_f32(b->d), 0.0f);
+}
+
+static void unpack_iq4_xs(const void *row, uint32_t index, af_gpu_block *out) {
+    const af_block_iq4_xs *b = (const af_block_iq4_xs *)row + index / 8;
+    unpack_nibbles(b->qs + index % 8 * 16, out);
+    set_pair(out, af_f16_to_f32(b->d) * (float)af_iq4_xs_scale(b, index % 8), 0.0f);
+}
+
+static void unpack_mxfp4(const void *row, uint32_t index, af_gpu_block *out) {
+    const af_block_mxfp4 *b = (const af_block_mxfp4 *)row + index;
+    unpack_nibbles(b->qs, out);
+    set_pair(out, af_bf16_to_f32(af_e8m0_half(b->e)), 0.0f);
+}
+
 /* ---- The table ---- */
 
 static const af_gpu_layout layouts[] = {
@@ -134,12 +152,21 @@ static const af_gpu_layout layouts[] = {
     {AF_TYPE_Q4_K, AF_GPU_QUANTIZED, 0, AF_GPU_PAIR_MIN, 0.0f, unpack_q4_k},
     {AF_TYPE_Q5_K, AF_GPU_QUANTIZED, 1, AF_GPU_PAIR_MIN, 0.0f, unpack_q5_k},
     {AF_TYPE_Q6_K, AF_GPU_QUANTIZED, 2, AF_GPU_PAIR_HALVES, 32.0f, unpack_q6_k},
+    {AF_TYPE_IQ4_NL, AF_GPU_QUANTIZED, 0, AF_GPU_PAIR_IQ4, 0.0f, unpack_iq4_nl},
+    {AF_TYPE_IQ4_XS, AF_GPU_QUANTIZED, 0, AF_GPU_PAIR_IQ4, 0.0f, unpack_iq4_xs},
+    {AF_TYPE_MXFP4, AF_GPU_QUANTIZED, 0, AF_GPU_PAIR_E2M1, 0.0f, unpack_mxfp4},
 };
 
 const af_gpu_layout *af_gpu_layout_of(af_type type) {
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (layouts[i].type == type) return &layouts[i];
     return NULL;
+}
+
+const af_gpu_layout *af_gpu_layout_for(const af_format *format, bool exact) {
+    const af_gpu_layout *own = af_gpu_layout_of(format->type);
+    if (exact && format->block_elems > 1) return af_gpu_layout_of(AF_TYPE_F32);
+    return own ? own : af_gpu_layout_of(AF_TYPE_F16);
 }
 
 /* ---- Streams ---- */
@@ -200,6 +227,7 @@ static void pack_block(const af_gpu_layout *layout, const af_gpu_block *b, uint6
         pack_low(b, low + at * 4);
     if (layout->high_bits == 1) pack_one_bit(b, high + at);
     if (layout->high_bits == 2) pack_two_bits(b, high + at * 2);
+    if (layout->pairing >= AF_GPU_PAIR_IQ4) memcpy(scale + at, b->scale, sizeof *scale);
     if (layout->pairing == AF_GPU_PAIR_MIN) scale[at] = pack_pair(b->scale[0], b->added[0]);
     if (layout->pairing == AF_GPU_PAIR_HALVES) scale[at] = pack_pair(b->scale[0], b->scale[1]);
     if (layout->pairing == AF_GPU_PAIR_BOTH) {
@@ -217,7 +245,33 @@ static void pack_plain(const af_gpu_layout *layout, const af_matrix *w, uint32_t
     }
 }
 
+/* A row decoded to numbers of `layout`; it is whole blocks, so nothing needs padding. */
+static void widen_row(const af_gpu_layout *layout, const af_format *format, const unsigned char *row, uint32_t cols,
+                      unsigned char *out) {
+    if (layout->kind == AF_GPU_F32) {
+        format->decode(row, (float *)(void *)out, cols);
+        return;
+    }
+    float decoded[AF_SUPERBLOCK];
+    uint16_t *halves = (uint16_t *)(void *)out;
+    for (uint32_t c = 0; c < cols; c += format->block_elems, row += format->block_bytes) {
+        format->decode(row, decoded, format->block_elems);
+        for (uint32_t i = 0; i < format->block_elems; i++) halves[c + i] = af_f32_to_f16(decoded[i]);
+    }
+}
+
+static void widen(const af_gpu_layout *layout, const af_matrix *w, uint32_t row_begin, uint32_t row_end,
+                  unsigned char *out) {
+    const size_t row_bytes = af_row_bytes(w->format, w->cols);
+    for (uint32_t r = row_begin; r < row_end; r++, out += plain_row_bytes(layout, w->cols))
+        widen_row(layout, w->format, (const unsigned char *)w->data + r * row_bytes, w->cols, out);
+}
+
 void af_gpu_pack(const af_gpu_layout *layout, const af_matrix *w, uint32_t row_begin, uint32_t row_end, void *out) {
+    if (layout->type != w->format->type) {
+        widen(layout, w, row_begin, row_end, out);
+        return;
+    }
     if (layout->kind != AF_GPU_QUANTIZED) {
         pack_plain(layout, w, row_begin, row_end, out);
         return;

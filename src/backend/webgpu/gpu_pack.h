@@ -2,7 +2,8 @@
  *
  * Every quantized format becomes the same thing: 32 integers a block in one to three bit planes, and one or two f16
  * pairs. A layout row says which planes; the shaders know only the row's numbers, so a further format is one unpack
- * function. Plain numbers (F32, F16, BF16) stay as they are, rows padded to four bytes.
+ * function. Where values are uneven the integers are places in a code book, and the scale is one f32. Plain numbers
+ * (F32, F16, BF16) stay as they are, rows padded to four bytes; formats without a row become F16.
  */
 #ifndef AF_GPU_PACK_H
 #define AF_GPU_PACK_H
@@ -10,10 +11,16 @@
 #include "quant/quant.h"
 
 typedef enum af_gpu_kind { AF_GPU_F32, AF_GPU_F16, AF_GPU_BF16, AF_GPU_QUANTIZED } af_gpu_kind;
-typedef enum af_gpu_pairing { AF_GPU_PAIR_MIN, AF_GPU_PAIR_HALVES, AF_GPU_PAIR_BOTH } af_gpu_pairing;
+typedef enum af_gpu_pairing {
+    AF_GPU_PAIR_MIN,
+    AF_GPU_PAIR_HALVES,
+    AF_GPU_PAIR_BOTH,
+    AF_GPU_PAIR_IQ4, /* no pair: an f32 scale, and quants that the shader looks up */
+    AF_GPU_PAIR_E2M1
+} af_gpu_pairing;
 
 typedef struct af_gpu_block { /* 32 weights: scale * q + added, each half with its own */
-    int8_t q[32];             /* 0..63, or signed eight bits */
+    int8_t q[32];             /* 0..63, signed eight bits, or places in a code book */
     float scale[2], added[2];
 } af_gpu_block;
 
@@ -27,8 +34,11 @@ typedef struct af_gpu_layout {
     void (*unpack)(const void *row, uint32_t index, af_gpu_block *out);
 } af_gpu_layout;
 
-/* NULL if there is no shader for it (it is then widened to F16). */
+/* NULL if there is no shader for it. */
 const af_gpu_layout *af_gpu_layout_of(af_type type);
+
+/* What a matrix of this format becomes: its own layout, or F16, or in exact mode F32 where it is in blocks. */
+const af_gpu_layout *af_gpu_layout_for(const af_format *format, bool exact);
 
 /* Where the streams of `rows` rows of `cols` lie, one after another, each at a multiple of 16 bytes; and their lengths.
  */
@@ -39,7 +49,8 @@ typedef struct af_gpu_streams {
 } af_gpu_streams;
 af_gpu_streams af_gpu_streams_of(const af_gpu_layout *layout, uint32_t rows, uint32_t cols);
 
-/* Packs rows row_begin .. row_end - 1 of w into `out`, which holds the streams of exactly those rows. */
+/* Packs rows row_begin .. row_end - 1 of w into `out`, which holds the streams of exactly those rows. `layout` is what
+ * af_gpu_layout_for gives; where it is not the format's own, rows are decoded. */
 void af_gpu_pack(const af_gpu_layout *layout, const af_matrix *w, uint32_t row_begin, uint32_t row_end, void *out);
 
 #endif

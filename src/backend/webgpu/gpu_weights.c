@@ -4,9 +4,11 @@
  */
 #include "backend/webgpu/gpu_backend.h"
 
+#include "base/log.h"
 #include "base/os.h"
 #include "base/pool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@
 #define RUN_BYTES    (2u << 20)      /* of packed rows a thread holds */
 #define MOST_THREADS 32u
 #define FLUSH_BYTES  (64u << 20)
+#define MOST_WIDENED 16 /* more than there are formats without a layout */
 
 typedef struct chunk {
     WGPUBuffer buffer;
@@ -34,8 +37,11 @@ struct af_gpu_weights {
     uint64_t bytes;
     af_pool *pool;
     uint32_t threads;
-    unsigned char *staging; /* (threads, RUN_BYTES) */
-    uint64_t unflushed;     /* bytes written since the last flush */
+    unsigned char *staging;                 /* (threads, RUN_BYTES) */
+    uint64_t unflushed;                     /* bytes written since the last flush */
+    const af_format *widened[MOST_WIDENED]; /* formats that became F16 */
+    uint64_t widened_from, widened_to;      /* bytes */
+    bool told;                              /* the line about it is out */
 };
 
 static uint32_t smaller(uint32_t a, uint32_t b) {
@@ -60,7 +66,27 @@ static int need_workers(af_gpu_weights *w, af_error *error) {
     return af_pool_open(w->threads, &w->pool, error);
 }
 
+static void note_widened(af_gpu_weights *w, const af_format *format, uint32_t rows, uint32_t cols) {
+    size_t i = 0;
+    while (i < MOST_WIDENED && w->widened[i] && w->widened[i] != format) i++;
+    if (i < MOST_WIDENED) w->widened[i] = format;
+    w->widened_from += (uint64_t)rows * af_row_bytes(format, cols);
+    w->widened_to += (uint64_t)rows * cols * 2;
+}
+
+static void tell_widened(af_gpu_weights *w) {
+    char names[160] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < MOST_WIDENED && w->widened[i] && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", w->widened[i]->name);
+    if (used && !w->told)
+        af_log(AF_LOG_WARNING, "%s weights are widened to F16 on the GPU: %.1f MB become %.1f MB", names,
+               (double)w->widened_from / 1e6, (double)w->widened_to / 1e6);
+    w->told = true;
+}
+
 void af_gpu_weights_done(af_gpu_weights *w) {
+    tell_widened(w);
     af_pool_close(w->pool);
     free(w->staging);
     w->pool = NULL;
@@ -130,13 +156,6 @@ static uint32_t rows_that_fit(const af_gpu_layout *layout, uint32_t rows, uint32
     return low;
 }
 
-/* Decodes rows to plain f32, for exact mode and formats without a shader. */
-static void widen(const af_matrix *w, uint32_t row_begin, uint32_t row_end, float *out) {
-    const size_t row_bytes = af_row_bytes(w->format, w->cols);
-    for (uint32_t r = row_begin; r < row_end; r++, out += w->cols)
-        w->format->decode((const unsigned char *)w->data + r * row_bytes, out, w->cols);
-}
-
 /* Streams of a segment lie one after another, so rows first .. first + rows - 1 of it are written stream by stream. */
 static void write_portion(af_gpu_weights *w, const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t first,
                           uint32_t rows, const unsigned char *packed) {
@@ -169,10 +188,7 @@ typedef struct run {
 static void pack_run(void *user, uint32_t task, uint32_t worker) {
     (void)worker;
     const run *r = (const run *)user + task;
-    if (r->from->format->type == r->layout->type)
-        af_gpu_pack(r->layout, r->from, r->begin, r->begin + r->rows, r->packed);
-    else
-        widen(r->from, r->begin, r->begin + r->rows, (float *)(void *)r->packed);
+    af_gpu_pack(r->layout, r->from, r->begin, r->begin + r->rows, r->packed);
 }
 
 /* The runs of the next rows of a segment, one for each thread at the most. */
@@ -258,13 +274,13 @@ int af_gpu_weights_add(af_gpu_weights *w, const af_matrix *const *parts, size_t 
     if (status != AF_OK) return status;
     stored *s = calloc(1, sizeof *s);
     if (!s) return af_fail_memory(error, sizeof *s, parts[0]->name);
-    const af_gpu_layout *native = af_gpu_layout_of(parts[0]->format->type);
-    const bool plain = native && native->kind != AF_GPU_QUANTIZED;
     s->matrix = (af_gpu_matrix){.source = parts[0]->data,
                                 .stacked = count,
-                                .layout = native && (plain || !w->exact) ? native : af_gpu_layout_of(AF_TYPE_F32),
+                                .layout = af_gpu_layout_for(parts[0]->format, w->exact),
                                 .cols = parts[0]->cols};
     for (size_t i = 0; i < count; i++) s->matrix.rows += parts[i]->rows;
+    if (!w->exact && s->matrix.layout->type != parts[0]->format->type)
+        note_widened(w, parts[0]->format, s->matrix.rows, s->matrix.cols);
     s->next = w->matrices;
     w->matrices = s;
     *out = &s->matrix;

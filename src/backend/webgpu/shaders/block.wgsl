@@ -6,8 +6,9 @@
 //   high   HIGH_BITS 1: a u32, byte j bit g is bit 4 of element 4g + j; 2: two u32, byte j bits 2g, 2g+1 of word h are
 //          bits 4 and 5 of element 16h + 4g + j
 //   scale  f16 pairs, one u32 a block: PAIR_MIN (scale, min) of the block; PAIR_HALVES (scale of its first 16 elements,
-//          of its last 16), values less OFFSET; PAIR_BOTH two u32: (scale, min) of each half
-// A weight is scale * q + min, or scale * (q - OFFSET).
+//          of its last 16), values less OFFSET; PAIR_BOTH two u32: (scale, min) of each half; PAIR_IQ4 and PAIR_E2M1 no
+//          pair but the scale as f32, and elements that are places in the format's code book
+// A weight is scale * q + min, scale * (q - OFFSET), or scale * book[q].
 //
 // Activations are packets, one a token: B pairs of vec4 of int8 (elements in order), then B vec4 of scales as bits of f32:
 // (d of the first 16, d of the last 16, d * sum of the first 16, d * sum of the last 16), then the sums of squares that
@@ -18,6 +19,8 @@ override OFFSET: f32 = 0.0;
 const PAIR_MIN = 0u;
 const PAIR_HALVES = 1u;
 const PAIR_BOTH = 2u;
+const PAIR_IQ4 = 3u;
+const PAIR_E2M1 = 4u;
 
 struct Quants { a: vec4<u32>, b: vec4<u32> } // 32 weights as bytes, elements in order
 
@@ -40,12 +43,50 @@ fn with_two_bits(q: Quants, h: vec2<u32>) -> Quants {
     return Quants(q.a | (((vec4<u32>(h.x) >> s) & m) << vec4<u32>(4u)), q.b | (((vec4<u32>(h.y) >> s) & m) << vec4<u32>(4u)));
 }
 
+// b in the bits of m, a in the others.
+fn pick(a: vec4<u32>, b: vec4<u32>, m: vec4<u32>) -> vec4<u32> {
+    return a ^ ((a ^ b) & m);
+}
+
+// Bit k of every byte, to all eight of it.
+fn whole_bytes(codes: vec4<u32>, k: u32) -> vec4<u32> {
+    return ((codes >> vec4<u32>(k)) & vec4<u32>(0x01010101u)) * 255u;
+}
+
+fn pick_either(a: u32, b: u32, m: vec4<u32>) -> vec4<u32> {
+    return pick(vec4<u32>(a * 0x01010101u), vec4<u32>(b * 0x01010101u), m);
+}
+
+// Sixteen codes at once to the bytes that they stand for, v0 .. v3 being the book in order: a tree of choices, a bit of
+// the code each.
+fn look_up(codes: vec4<u32>, v0: vec4<u32>, v1: vec4<u32>, v2: vec4<u32>, v3: vec4<u32>) -> vec4<u32> {
+    let eight = whole_bytes(codes, 3u);
+    let four = whole_bytes(codes, 2u);
+    let two = whole_bytes(codes, 1u);
+    let a = pick(pick_either(v0.x, v2.x, eight), pick_either(v1.x, v3.x, eight), four);
+    let b = pick(pick_either(v0.y, v2.y, eight), pick_either(v1.y, v3.y, eight), four);
+    let c = pick(pick_either(v0.z, v2.z, eight), pick_either(v1.z, v3.z, eight), four);
+    let d = pick(pick_either(v0.w, v2.w, eight), pick_either(v1.w, v3.w, eight), four);
+    return pick(pick(a, c, two), pick(b, d, two), whole_bytes(codes, 0u));
+}
+
+// The books as signed bytes (quant/blocks.h).
+fn book_values(codes: vec4<u32>) -> vec4<u32> {
+    if (PAIRING == PAIR_E2M1) {
+        return look_up(codes, vec4<u32>(0x00u, 0x01u, 0x02u, 0x03u), vec4<u32>(0x04u, 0x06u, 0x08u, 0x0cu),
+                       vec4<u32>(0x00u, 0xffu, 0xfeu, 0xfdu), vec4<u32>(0xfcu, 0xfau, 0xf8u, 0xf4u));
+    }
+    return look_up(codes, vec4<u32>(0x81u, 0x98u, 0xadu, 0xbfu), vec4<u32>(0xcfu, 0xddu, 0xeau, 0xf6u),
+                   vec4<u32>(0x01u, 0x0du, 0x19u, 0x26u), vec4<u32>(0x35u, 0x45u, 0x59u, 0x71u));
+}
+
 // Where a matrix lies: offsets of its streams, low in vec4, the others in u32.
 struct Place { low: u32, high: u32, scale: u32 }
 
 fn load_quants(at: Place, block: u32) -> Quants {
     if (HIGH_BITS == 4u) { return Quants(weights4[at.low + 2u * block], weights4[at.low + 2u * block + 1u]); }
     let q = nibbles(weights4[at.low + block]);
+    if (PAIRING >= PAIR_IQ4) { return Quants(book_values(q.a), book_values(q.b)); }
     if (HIGH_BITS == 1u) { return with_one_bit(q, weights1[at.high + block]); }
     if (HIGH_BITS == 2u) {
         return with_two_bits(q, vec2<u32>(weights1[at.high + 2u * block], weights1[at.high + 2u * block + 1u]));
@@ -58,6 +99,10 @@ fn load_scales(at: Place, block: u32) -> vec4<f32> {
     if (PAIRING == PAIR_BOTH) {
         let first = unpack2x16float(weights1[at.scale + 2u * block]);
         return vec4<f32>(first, unpack2x16float(weights1[at.scale + 2u * block + 1u]));
+    }
+    if (PAIRING >= PAIR_IQ4) {
+        let scale = bitcast<f32>(weights1[at.scale + block]);
+        return vec4<f32>(scale, 0.0, scale, 0.0);
     }
     let pair = unpack2x16float(weights1[at.scale + block]);
     if (PAIRING == PAIR_HALVES) { return vec4<f32>(pair.x, -OFFSET * pair.x, pair.y, -OFFSET * pair.y); }
@@ -72,6 +117,7 @@ fn dot16(w: vec4<u32>, x: vec4<u32>) -> i32 {
 fn block_dot(q: Quants, c: vec4<f32>, xa: vec4<u32>, xb: vec4<u32>, s: vec4<f32>) -> f32 {
     let first = s.x * f32(dot16(q.a, xa));
     let last = s.y * f32(dot16(q.b, xb));
+    if (PAIRING >= PAIR_IQ4) { return c.x * (first + last); }
     if (PAIRING == PAIR_MIN) { return c.x * (first + last) + c.y * (s.z + s.w); }
     return c.x * first + c.z * last + c.y * s.z + c.w * s.w;
 }
@@ -81,6 +127,6 @@ fn block_value(q: Quants, c: vec4<f32>, j: u32) -> f32 {
     var word = q.a[(j / 4u) % 4u];
     if (j >= 16u) { word = q.b[(j / 4u) % 4u]; }
     var v = f32((word >> (8u * (j % 4u))) & 0xffu);
-    if (HIGH_BITS == 4u) { v = f32(extractBits(i32(word), 8u * (j % 4u), 8u)); }
+    if (HIGH_BITS == 4u || PAIRING >= PAIR_IQ4) { v = f32(extractBits(i32(word), 8u * (j % 4u), 8u)); }
     return select(c.z * v + c.w, c.x * v + c.y, j < 16u);
 }
