@@ -43,6 +43,7 @@ typedef struct af_backend_options {
     bool exact;       /* af_engine_options.exact */
     af_kv_type kv;
     uint32_t pages[AF_PLAN_GROUPS]; /* pages to reserve for each cache group */
+    uint32_t carries;               /* sequences to reserve recurrent states for, where the plan has such */
     uint32_t max_tokens;            /* the most tokens in one batch */
     uint32_t max_rows;              /* the most choices and logits wanted in one batch; any token's state may be */
     void (*progress)(void *user, double fraction);
@@ -60,9 +61,12 @@ static inline bool af_backend_hooked(const af_backend_options *options) {
 uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]);
 
 /* A sequence as the backend sees it for one batch: page tables. Position p of group g lies in page
- * pages[g][p / AF_KV_PAGE], slot p % AF_KV_PAGE. Entries of pages wholly outside a window may be UINT32_MAX. */
+ * pages[g][p / AF_KV_PAGE], slot p % AF_KV_PAGE. Entries of pages wholly outside a window may be UINT32_MAX.
+ * Its recurrent states are those in slot `carry` < options.carries. They begin as zeros with the token at position 0,
+ * whatever was there before, and move on by every token that is run: a sequence's tokens are run once, in order. */
 typedef struct af_batch_seq {
     const uint32_t *pages[AF_PLAN_GROUPS];
+    uint32_t carry;
 } af_batch_seq;
 
 typedef enum af_choose {

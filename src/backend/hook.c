@@ -34,6 +34,12 @@ uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]) {
     case AF_OP_HEAD:
     case AF_OP_STATE:
         return one(AF_NO_VALUE, out);
+    case AF_OP_CONV:
+        return one(op->u.conv.out, out);
+    case AF_OP_DELTA:
+        return one(op->u.delta.out, out);
+    case AF_OP_GATE:
+        return one(op->u.gate.v, out);
     }
     return 0;
 }

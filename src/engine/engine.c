@@ -204,6 +204,7 @@ static int open_backend(const af_plan *plan, const af_engine_options *options, a
     af_backend_options backend = {.threads = options->threads,
                                   .exact = options->exact,
                                   .kv = options->kv,
+                                  .carries = options->parallel,
                                   .max_tokens = af_step_max_tokens(options),
                                   .max_rows = af_step_max_rows(options),
                                   .progress = options->progress,

@@ -22,6 +22,7 @@ typedef struct range { /* of a sequence's pages in one group */
 
 struct af_kv_seq {
     bool taken;
+    uint32_t carry;
     range held[AF_PLAN_GROUPS];
     uint32_t *table[AF_PLAN_GROUPS]; /* (table_length) */
 };
@@ -68,6 +69,7 @@ static bool open_seqs(af_kv *kv) {
     if (!kv->seqs || !kv->tables) return false;
     uint32_t *table = kv->tables;
     for (uint32_t s = 0; s < kv->sequences; s++) {
+        kv->seqs[s].carry = s;
         for (uint32_t g = 0; g < kv->group_count; g++, table += kv->table_length) kv->seqs[s].table[g] = table;
     }
     return true;
@@ -181,4 +183,5 @@ bool af_kv_reserve(af_kv *kv, af_kv_seq *seq, uint32_t begin, uint32_t end) {
 
 void af_kv_view(const af_kv_seq *seq, af_batch_seq *out) {
     for (uint32_t g = 0; g < AF_PLAN_GROUPS; g++) out->pages[g] = seq->table[g];
+    out->carry = seq->carry;
 }

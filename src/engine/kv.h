@@ -8,6 +8,9 @@
  *   2. a sequence's table holds, for each group, a page for every AF_KV_PAGE positions it still sees; entries behind a
  *      window are UINT32_MAX;
  *   3. nothing is allocated after af_kv_open.
+ *   4. each sequence has a slot of recurrent states of its own, for as long as it is taken. A state stands at the last
+ *      position that ran and cannot go back (plan.h, af_carry): a sequence of such a model begins at position 0, and
+ *      may share the pages of another's prefix only where the states of exactly that position were kept too.
  */
 #ifndef AF_KV_H
 #define AF_KV_H

@@ -23,6 +23,7 @@ static af_backend_options options_of(const af_verifier *v, bool exact, const af_
     af_backend_options o = {.threads = v->options->threads,
                             .exact = exact,
                             .kv = v->options->kv,
+                            .carries = AF_VERIFY_SEQUENCES,
                             .max_tokens = AF_VERIFY_TOKENS,
                             .max_rows = AF_VERIFY_LOGITS,
                             .hook = hook};

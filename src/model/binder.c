@@ -193,6 +193,18 @@ const float *af_bind_vector_if(af_binder *b, uint32_t n, const char *format, ...
     return take_vector(b, false, n, name);
 }
 
+const float *af_bind_taps(af_binder *b, uint32_t taps, uint32_t channels, const char *format, ...) {
+    FORMAT_NAME(name, format);
+    const af_matrix w = take_matrix(b, true, channels, taps, name);
+    const float *rows = take_vector(b, true, taps * channels, name);
+    float *out = af_arena_array(b->plan->arena, (size_t)taps * channels, sizeof *out);
+    if (!out && b->status == AF_OK) b->status = af_fail_memory(b->error, (size_t)taps * channels * sizeof *out, name);
+    if (!out || !rows || !w.data) return NULL;
+    for (size_t c = 0; c < channels; c++)
+        for (size_t i = 0; i < taps; i++) out[i * channels + c] = rows[c * taps + i];
+    return out;
+}
+
 af_norm af_bind_rms(af_binder *b, uint32_t width, float eps, const char *format, ...) {
     FORMAT_NAME(name, format);
     const float *weight = take_vector(b, true, width, name);
@@ -245,6 +257,12 @@ uint16_t af_bind_cache(af_binder *b, uint32_t window, const af_hparams *h) {
     uint16_t index = 0;
     if (b->status == AF_OK)
         b->status = af_plan_cache(b->plan, window, h->kv_heads, h->k_dim, h->v_dim, &index, b->error);
+    return index;
+}
+
+uint16_t af_bind_carry(af_binder *b, uint64_t floats) {
+    uint16_t index = 0;
+    if (b->status == AF_OK) b->status = af_plan_carry(b->plan, floats, &index, b->error);
     return index;
 }
 

@@ -43,6 +43,8 @@ af_matrix af_bind_matrix_if(af_binder *b, uint32_t rows, uint32_t cols, const ch
 /* A vector of n elements as f32 (in the file's memory if it is F32, else decoded into the arena); NULL where absent. */
 const float *af_bind_vector(af_binder *b, uint32_t n, const char *format, ...) AF_PRINTF(3, 4);
 const float *af_bind_vector_if(af_binder *b, uint32_t n, const char *format, ...) AF_PRINTF(3, 4);
+/* Taps of a convolution, [taps, channels] in the file, as (taps, channels). */
+const float *af_bind_taps(af_binder *b, uint32_t taps, uint32_t channels, const char *format, ...) AF_PRINTF(4, 5);
 /* RMS norm over `width` elements. */
 af_norm af_bind_rms(af_binder *b, uint32_t width, float eps, const char *format, ...) AF_PRINTF(4, 5);
 /* Norm of the stream, "NAME.weight" and, of layer norms, "NAME.bias" where the file has it. The _if form gives kind
@@ -57,6 +59,7 @@ af_norm af_bind_heads_norm_if(af_binder *b, const af_hparams *h, uint32_t heads,
 af_value af_bind_value(af_binder *b, uint32_t width);
 uint16_t af_bind_no_rope(af_binder *b); /* heads pass unchanged */
 uint16_t af_bind_cache(af_binder *b, uint32_t window, const af_hparams *h);
+uint16_t af_bind_carry(af_binder *b, uint64_t floats);
 void af_bind_op(af_binder *b, int32_t layer, const char *name, af_op op);
 void af_bind_fail(af_binder *b, int code, const char *format, ...) AF_PRINTF(3, 4);
 

@@ -6,7 +6,8 @@
 /* ---- Opening ---- */
 
 void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
-    *out = (af_decoder){.shared = AF_NO_VALUE,
+    *out = (af_decoder){.q = AF_NO_VALUE,
+                        .shared = AF_NO_VALUE,
                         .other = AF_NO_VALUE,
                         .q_whole = AF_NO_VALUE,
                         .k_whole = AF_NO_VALUE,
@@ -15,7 +16,6 @@ void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
     const af_hparams *h = &out->h;
     af_bind_hparams(b, norm, &out->h);
     out->x = af_bind_value(b, h->width);
-    out->q = af_bind_value(b, h->heads * h->k_dim);
     out->k = af_bind_value(b, h->kv_heads * h->k_dim);
     out->v = af_bind_value(b, h->kv_heads * h->v_dim);
     out->attended = af_bind_value(b, h->heads * h->v_dim);
@@ -101,10 +101,16 @@ static af_part split(af_part *left, uint32_t rows, af_value out) {
     return first;
 }
 
-static void bind_qkv(af_binder *b, const af_decoder *m, uint32_t i, bool whole_rows, af_part parts[3]) {
+/* Rows of attn_q: a gated head has as many for its gate. */
+static uint32_t q_rows(const af_decoder *m, const af_attention *a) {
+    return m->h.heads * m->h.k_dim * (a->gated ? 2 : 1);
+}
+
+static void bind_qkv(af_binder *b, const af_decoder *m, uint32_t i, const af_attention *a, af_part parts[3]) {
     static const char *const names[] = {"attn_q", "attn_k", "attn_v"};
     const af_hparams *h = &m->h;
-    const uint32_t rows[] = {h->heads * h->k_dim, h->kv_heads * h->k_dim, h->kv_heads * h->v_dim};
+    const bool whole_rows = a->q_row.kind != AF_NORM_NONE;
+    const uint32_t rows[] = {q_rows(m, a), h->kv_heads * h->k_dim, h->kv_heads * h->v_dim};
     const af_value to[] = {whole_rows ? m->q_whole : m->q, whole_rows ? m->k_whole : m->k, m->v};
     const uint32_t all = rows[0] + rows[1] + rows[2];
     af_part fused = {.w = af_bind_matrix_if(b, all, h->width, "blk.%u.attn_qkv.weight", i)};
@@ -126,6 +132,7 @@ static void add_to_stream(af_binder *b, const af_decoder *m, uint32_t i, const c
 
 static void add_qkv(af_binder *b, af_decoder *m, uint32_t i, const af_attention *a) {
     const bool whole_rows = a->q_row.kind != AF_NORM_NONE;
+    need_value(b, &m->q, q_rows(m, a));
     if (whole_rows) {
         need_value(b, &m->q_whole, m->h.heads * m->h.k_dim);
         need_value(b, &m->k_whole, m->h.kv_heads * m->h.k_dim);
@@ -133,14 +140,29 @@ static void add_qkv(af_binder *b, af_decoder *m, uint32_t i, const af_attention 
     af_op op = {
         .kind = AF_OP_LINEAR,
         .u.linear = {.in = input_of(m, a->in), .pre = a->pre, .part_count = 3, .residual = AF_NO_VALUE, .scale = 1.0f}};
-    bind_qkv(b, m, i, whole_rows, op.u.linear.parts);
+    bind_qkv(b, m, i, a, op.u.linear.parts);
     af_bind_op(b, (int32_t)i, "attn_qkv", op);
     if (!whole_rows) return;
     add_norm(b, (int32_t)i, "attn_q_norm", &a->q_row, m->q_whole, m->q);
     add_norm(b, (int32_t)i, "attn_k_norm", &a->k_row, m->k_whole, m->k);
 }
 
-static void add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_attention *a) {
+/* Heads of q and of its gate stand in turn. */
+static void add_gate(af_binder *b, const af_decoder *m, uint32_t i) {
+    const af_hparams *h = &m->h;
+    af_bind_op(b, (int32_t)i, "attn_gate",
+               (af_op){.kind = AF_OP_GATE,
+                       .u.gate = {.v = m->attended,
+                                  .gate = m->q,
+                                  .heads = (uint16_t)h->heads,
+                                  .dim = (uint16_t)h->v_dim,
+                                  .gate_first = h->k_dim,
+                                  .gate_pitch = 2 * h->k_dim,
+                                  .act = AF_ACT_SIGMOID}});
+}
+
+void af_decoder_add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_attention *a) {
+    const uint32_t q_pitch = a->gated ? 2 * m->h.k_dim : 0;
     const uint16_t heads = (uint16_t)m->h.heads, cache = af_bind_cache(b, a->window, &m->h);
     add_qkv(b, m, i, a);
     af_bind_op(b, (int32_t)i, "attn_rope",
@@ -154,7 +176,8 @@ static void add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_atte
                                         .q_norm = a->q_norm,
                                         .k_norm = a->k_norm,
                                         .q_growth = a->q_growth,
-                                        .q_span = a->q_span}});
+                                        .q_span = a->q_span,
+                                        .q_pitch = q_pitch}});
     af_bind_op(b, (int32_t)i, "attn",
                (af_op){.kind = AF_OP_ATTEND,
                        .u.attend = {.q = m->q,
@@ -163,14 +186,16 @@ static void add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_atte
                                     .cache = cache,
                                     .scale = a->scale,
                                     .softcap = a->softcap,
-                                    .both = a->both}});
+                                    .both = a->both,
+                                    .q_pitch = q_pitch}});
+    if (a->gated) add_gate(b, m, i);
     add_to_stream(b, m, i, "attn_output", m->attended, m->h.heads * m->h.v_dim, &a->post, a->share);
     if (a->after.kind != AF_NORM_NONE) af_decoder_norm_stream(b, m, (int32_t)i, "attn_output_norm", &a->after);
 }
 
 /* ---- Feed-forward ---- */
 
-static void add_ffn(af_binder *b, af_decoder *m, uint32_t i, const af_ffn *f) {
+void af_decoder_add_ffn(af_binder *b, af_decoder *m, uint32_t i, const af_ffn *f) {
     const uint32_t width = m->h.width, ff = m->h.ff;
     const bool gated = f->shape != AF_FFN_PLAIN;
     af_op op = {.kind = AF_OP_LINEAR,
@@ -194,8 +219,8 @@ static void add_ffn(af_binder *b, af_decoder *m, uint32_t i, const af_ffn *f) {
 /* ---- The model ---- */
 
 void af_decoder_add_layer(af_binder *b, af_decoder *m, uint32_t i, const af_layer *layer) {
-    add_attention(b, m, i, &layer->attn);
-    add_ffn(b, m, i, &layer->ffn);
+    af_decoder_add_attention(b, m, i, &layer->attn);
+    af_decoder_add_ffn(b, m, i, &layer->ffn);
 }
 
 void af_decoder_pre_norm_layer(af_binder *b, af_decoder *m, uint32_t i) {

@@ -23,7 +23,8 @@ typedef struct af_attention {
     float scale, softcap; /* of scores */
     float q_growth;       /* plan.h, af_op_rope_store */
     uint32_t q_span;
-    bool both; /* ways: plan.h, af_op_attend */
+    bool gated; /* attn_q has after each head's rows as many of a gate: what was attended is times its sigmoid */
+    bool both;  /* ways: plan.h, af_op_attend */
     float share;
 } af_attention;
 
@@ -71,6 +72,9 @@ af_layer af_layer_post_norm(af_binder *b, const af_decoder *m, uint32_t i); /* o
 /* attn_norm's result is read by both parts. Appends that norm. */
 af_layer af_layer_parallel(af_binder *b, af_decoder *m, uint32_t i);
 
+/* One part of a layer, for families whose layers are not all of both. */
+void af_decoder_add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_attention *a);
+void af_decoder_add_ffn(af_binder *b, af_decoder *m, uint32_t i, const af_ffn *f);
 void af_decoder_add_layer(af_binder *b, af_decoder *m, uint32_t i, const af_layer *layer);
 void af_decoder_pre_norm_layer(af_binder *b, af_decoder *m, uint32_t i); /* a layer with nothing special */
 

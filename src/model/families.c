@@ -25,6 +25,7 @@ static const af_family families[] = {
     {"gpt2", af_gpt2_build},
     {"bert", af_bert_build},
     {"nomic-bert", af_nomic_bert_build},
+    {"qwen35", af_qwen35_build},
 };
 
 const af_family *af_family_at(size_t index) {

@@ -25,5 +25,6 @@ int af_falcon_build(af_binder *b);
 int af_gpt2_build(af_binder *b);
 int af_bert_build(af_binder *b);
 int af_nomic_bert_build(af_binder *b);
+int af_qwen35_build(af_binder *b);
 
 #endif

@@ -28,6 +28,7 @@ void af_plan_close(af_plan *plan) {
     free(plan->widths);
     free(plan->caches);
     free(plan->ropes);
+    free(plan->carries);
     af_arena_close(plan->arena);
     free(plan);
 }
@@ -108,6 +109,19 @@ int af_plan_shared_cache(af_plan *plan, uint32_t window, uint32_t k_dim, uint32_
     return status;
 }
 
+int af_plan_carry(af_plan *plan, uint64_t floats, uint16_t *out, af_error *error) {
+    assert(plan->carry_count < UINT16_MAX);
+    if (floats < 1 || floats > UINT32_MAX)
+        return af_fail(error, AF_EFORMAT, "a layer's recurrent state: %llu numbers, allowed 1 to %u",
+                       (unsigned long long)floats, UINT32_MAX);
+    af_carry *carries = with_room(plan->carries, plan->carry_count, &plan->carry_capacity, sizeof *carries);
+    if (!carries) return af_fail_memory(error, sizeof *carries, "plan carries");
+    plan->carries = carries;
+    carries[plan->carry_count] = (af_carry){.floats = (uint32_t)floats};
+    *out = (uint16_t)plan->carry_count++;
+    return 0;
+}
+
 int af_plan_append(af_plan *plan, const af_op *op, af_error *error) {
     assert(plan->op_count == 0 || plan->ops[plan->op_count - 1].kind != AF_OP_HEAD);
     int status = af_plan_check(plan, op, error);
@@ -126,7 +140,8 @@ int af_plan_append(af_plan *plan, const af_op *op, af_error *error) {
 const char *af_op_kind_name(af_op_kind kind) {
     static const char *const names[] = {
         [AF_OP_EMBED] = "embed",   [AF_OP_NORM] = "norm", [AF_OP_LINEAR] = "linear", [AF_OP_ROPE_STORE] = "rope_store",
-        [AF_OP_ATTEND] = "attend", [AF_OP_HEAD] = "head", [AF_OP_STATE] = "state",
+        [AF_OP_ATTEND] = "attend", [AF_OP_HEAD] = "head", [AF_OP_STATE] = "state",   [AF_OP_CONV] = "conv",
+        [AF_OP_DELTA] = "delta",   [AF_OP_GATE] = "gate",
     };
     assert((size_t)kind < sizeof names / sizeof *names);
     return names[kind];
@@ -154,6 +169,11 @@ uint64_t af_plan_kv_bytes(const af_plan *plan, uint64_t tokens, af_kv_cost cost)
         uint64_t token_bytes = c->kv_heads * head_bytes;
         if (token_bytes && kept > (UINT64_MAX - total) / token_bytes) return UINT64_MAX;
         total += kept * token_bytes;
+    }
+    for (size_t i = 0; i < plan->carry_count; i++) {
+        const uint64_t bytes = (uint64_t)plan->carries[i].floats * sizeof(float);
+        if (bytes > UINT64_MAX - total) return UINT64_MAX;
+        total += bytes;
     }
     return total;
 }

@@ -32,6 +32,7 @@
 #define AF_PLAN_PARTS  3  /* matrices one linear operation may hold */
 #define AF_PLAN_GROUPS 4  /* kinds of cache one plan may hold */
 #define AF_KV_PAGE     32 /* tokens in a page of the KV cache */
+#define AF_CONV_TAPS   16 /* of a convolution, at the most */
 
 typedef uint16_t af_value;
 #define AF_NO_VALUE UINT16_MAX
@@ -50,8 +51,9 @@ typedef struct af_norm {
     bool per_head_weight;
 } af_norm;
 
-/* Elementwise: SILU v / (1 + exp(-v)); GELU the tanh form 0.5 v (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3))). */
-typedef enum af_act { AF_ACT_SILU, AF_ACT_GELU } af_act;
+/* Elementwise: SILU v / (1 + exp(-v)); GELU the tanh form 0.5 v (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3)));
+ * SIGMOID 1 / (1 + exp(-v)). */
+typedef enum af_act { AF_ACT_SILU, AF_ACT_GELU, AF_ACT_SIGMOID } af_act;
 
 /* Rotation of pair i of the first `rotated` elements of each head at position p, by angle p * inv_freq[i]:
  *   (a, b) -> (a cos - b sin, a sin + b cos) * magnitude
@@ -76,6 +78,13 @@ typedef struct af_cache { /* of one layer */
     bool shared;           /* a latent: a value is the first v_dim elements of its key, kept once */
 } af_cache;
 
+/* What a recurrent layer carries from token to token, its state of a sequence: `floats` numbers, however long the
+ * sequence is. They are zeros before position 0 and are changed by every token, in order, so a state belongs to the one
+ * position that its sequence has reached: unlike pages it cannot be rewound, and a prefix is not shared by it. */
+typedef struct af_carry {
+    uint32_t floats;
+} af_carry;
+
 typedef enum af_op_kind {
     AF_OP_EMBED,
     AF_OP_NORM,
@@ -83,7 +92,10 @@ typedef enum af_op_kind {
     AF_OP_ROPE_STORE,
     AF_OP_ATTEND,
     AF_OP_HEAD,
-    AF_OP_STATE
+    AF_OP_STATE,
+    AF_OP_CONV,
+    AF_OP_DELTA,
+    AF_OP_GATE
 } af_op_kind;
 
 /* out[t] = table[token[t]] * scale + positions[position[t]], or + positions[0] for all where there is a single row */
@@ -128,10 +140,9 @@ typedef struct af_op_linear {
 
 /* Head norms on q and k (kind NONE: none; one narrower than a head norms its first elements), rotation of both, then k
  * and v of every token go to the cache of `cache` at the token's position p; of a shared cache k alone, and v is
- * AF_NO_VALUE. Where q_span > 0, q is last multiplied by 1
- * + q_growth ln(1 + floor(p / q_span)). q is changed in place; k and v are not needed after. A norm over all heads of q
- * or k together is an operation of its own.
- */
+ * AF_NO_VALUE. Where q_span > 0, q is last multiplied by 1 + q_growth ln(1 + floor(p / q_span)). q is changed in place;
+ * k and v are not needed after. A norm over all heads of q or k together is an operation of its own. Heads of q begin
+ * q_pitch elements apart (0: k_dim, one after another); what is between them is left alone. */
 typedef struct af_op_rope_store {
     af_value q, k, v;
     uint16_t heads;      /* of q */
@@ -141,11 +152,13 @@ typedef struct af_op_rope_store {
     af_norm q_norm, k_norm;
     float q_growth;
     uint32_t q_span; /* positions */
+    uint32_t q_pitch;
 } af_op_rope_store;
 
 /* For query head h of token t at position i, kv head g = h * kv_heads / heads:
  *   s_j = scale * q.k_j over visible j;  softcap c > 0: s_j = c tanh(s_j / c);  w = softmax(s);  out = sum_j w_j v_j
- * `sinks`, when not NULL, adds one more score for each head to the softmax's sum (and nothing to out).
+ * `sinks`, when not NULL, adds one more score for each head to the softmax's sum (and nothing to out). q_pitch is
+ * ROPE_STORE's; heads of out stand one after another.
  * Visible are the positions up to i that the cache group's window lets through; with `both` every position of the
  * sequence, later ones too, and no window. A sequence's tokens must then stand in one batch (af_plan.whole). */
 typedef struct af_op_attend {
@@ -154,6 +167,7 @@ typedef struct af_op_attend {
     float scale, softcap;
     const float *sinks; /* (heads), or NULL */
     bool both;
+    uint32_t q_pitch;
 } af_op_attend;
 
 /* Only for the tokens whose logits are wanted: logits = cap(scale * (W norm(in) + bias)), cap as in attend. */
@@ -172,6 +186,50 @@ typedef struct af_op_state {
     af_norm norm;
 } af_op_state;
 
+/* Causal convolution of each channel with its own taps, then an activation. The last tap meets the token itself:
+ *   out[t] = act(bias + sum over i of weight[i] in[t - (taps - 1) + i])        i = 0 .. taps - 1, elementwise
+ * with zeros before the sequence's start. Its state is `in` of the last taps - 1 tokens, (taps - 1, width), the oldest
+ * first. */
+typedef struct af_op_conv {
+    af_value in, out;
+    const float *weight; /* (taps, width) */
+    const float *bias;   /* (width), or NULL */
+    uint32_t taps;       /* 2 .. AF_CONV_TAPS */
+    uint16_t carry;      /* index into plan->carries: (taps - 1) * width floats */
+    af_act act;
+} af_op_conv;
+
+/* The gated delta rule: linear attention whose memory is a matrix S of (k_dim, v_dim) for each value head, zeros at the
+ * start. A row of `in` holds the heads of q, then those of k (key_heads, k_dim each), then v (value_heads, v_dim);
+ * value head j goes with key head j mod key_heads. For each token in order and each value head:
+ *     q, k <- q, k / sqrt(sum of its squares + eps)
+ *     q <- q / sqrt(k_dim)
+ *     decay = exp(rate[j] ln(1 + exp(step[j] + step_bias[j])))
+ *     beta = 1 / (1 + exp(-strength[j]))
+ *     S <- decay S
+ *     u = beta (v - S^T k)
+ *     S <- S + k u^T
+ *     out = S^T q
+ * in, step and strength are not needed after. Its state is S of all heads.
+ * Source: Gated Delta Networks (arXiv 2412.06464). */
+typedef struct af_op_delta {
+    af_value in, step, strength, out; /* step and strength: (value_heads); out: (value_heads, v_dim) */
+    uint16_t key_heads, value_heads, k_dim, v_dim;
+    const float *rate, *step_bias; /* (value_heads); rate is negative where memory fades */
+    float eps;
+    uint16_t carry; /* index into plan->carries: value_heads * k_dim * v_dim floats */
+} af_op_delta;
+
+/* v = norm(v) * act(gate) in place, head by head of `dim` elements: norm (kind NONE: none) runs over each. Head h of
+ * gate begins at element gate_first + h * gate_pitch of its row. */
+typedef struct af_op_gate {
+    af_value v, gate;
+    uint16_t heads, dim;
+    uint32_t gate_first, gate_pitch;
+    af_norm norm;
+    af_act act;
+} af_op_gate;
+
 typedef struct af_op {
     af_op_kind kind;
     int32_t layer;    /* -1 before the first and after the last */
@@ -184,6 +242,9 @@ typedef struct af_op {
         af_op_attend attend;
         af_op_head head;
         af_op_state state;
+        af_op_conv conv;
+        af_op_delta delta;
+        af_op_gate gate;
     } u;
 } af_op;
 
@@ -199,6 +260,8 @@ typedef struct af_plan {
     size_t group_count;
     af_rope *ropes;
     size_t rope_count, rope_capacity;
+    af_carry *carries;
+    size_t carry_count, carry_capacity;
     uint32_t vocabulary, width, layers;
     uint32_t context;   /* in tokens: the native length, or what YaRN extends it to because the caller asked for more */
     af_pooling pooling; /* how a prompt's states become its embedding; never AF_POOLING_MODEL once a family is built */
@@ -217,6 +280,8 @@ int af_plan_cache(af_plan *plan, uint32_t window, uint32_t kv_heads, uint32_t k_
 /* The same for a shared cache: one kv head. */
 int af_plan_shared_cache(af_plan *plan, uint32_t window, uint32_t k_dim, uint32_t v_dim, uint16_t *out,
                          af_error *error);
+/* Adds a layer's recurrent state of so many floats. */
+int af_plan_carry(af_plan *plan, uint64_t floats, uint16_t *out, af_error *error);
 /* Appends an operation; `name` is copied. Checks every shape the operation states against the values it names:
  * AF_EFORMAT with the tensor's name, found and expected. */
 int af_plan_append(af_plan *plan, const af_op *op, af_error *error);
@@ -236,7 +301,8 @@ static inline uint64_t af_kv_row_bytes(af_kv_cost cost, uint64_t n) {
     return n * cost.elem + (n + 31) / 32 * cost.scale;
 }
 
-/* Bytes of KV cache for `tokens` positions of one sequence (window groups need only their window). */
+/* Bytes that `tokens` positions of one sequence take: of KV cache (window groups need only their window), and of
+ * recurrent states, f32. */
 uint64_t af_plan_kv_bytes(const af_plan *plan, uint64_t tokens, af_kv_cost cost);
 
 #endif

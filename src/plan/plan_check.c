@@ -92,6 +92,12 @@ static int expect_heads(const check *c, uint32_t heads, const af_cache *cache) {
                    c->op->name, heads, cache->kv_heads);
 }
 
+/* Where heads of q stand apart, what lies between belongs to the value. */
+static uint64_t width_of_heads(uint32_t heads, uint32_t dim, uint32_t pitch) {
+    assert(pitch == 0 || pitch >= dim);
+    return (uint64_t)heads * (pitch ? pitch : dim);
+}
+
 static int check_rope_store(const check *c) {
     const af_op_rope_store *r = &c->op->u.rope_store;
     const af_cache *cache = cache_of(c, r->cache);
@@ -102,7 +108,8 @@ static int check_rope_store(const check *c) {
                        cache->k_dim - r->rope_first);
     uint64_t kv_heads = cache->kv_heads;
     int status = expect_heads(c, r->heads, cache);
-    if (!status) status = expect(c, NULL, "width of q", width_of(c, r->q), (uint64_t)r->heads * cache->k_dim);
+    if (!status)
+        status = expect(c, NULL, "width of q", width_of(c, r->q), width_of_heads(r->heads, cache->k_dim, r->q_pitch));
     if (!status) status = expect(c, NULL, "width of k", width_of(c, r->k), kv_heads * cache->k_dim);
     assert(cache->shared == (r->v == AF_NO_VALUE));
     if (!status && !cache->shared) status = expect(c, NULL, "width of v", width_of(c, r->v), kv_heads * cache->v_dim);
@@ -117,7 +124,8 @@ static int check_attend(const check *c) {
     assert(a->q != a->out);
     assert(!a->both || c->plan->groups[cache->group].window == 0);
     int status = expect_heads(c, a->heads, cache);
-    if (!status) status = expect(c, NULL, "width of q", width_of(c, a->q), (uint64_t)a->heads * cache->k_dim);
+    if (!status)
+        status = expect(c, NULL, "width of q", width_of(c, a->q), width_of_heads(a->heads, cache->k_dim, a->q_pitch));
     if (!status)
         status = expect(c, NULL, "width of its result", width_of(c, a->out), (uint64_t)a->heads * cache->v_dim);
     return status;
@@ -138,11 +146,50 @@ static int check_state(const check *c) {
     return status ? status : expect_norm(c, &s->norm, "width of its norm", width);
 }
 
+static void assert_carry(const check *c, uint16_t carry, uint64_t floats) {
+    assert(carry < c->plan->carry_count && c->plan->carries[carry].floats == floats);
+    (void)c, (void)carry, (void)floats;
+}
+
+static int check_conv(const check *c) {
+    const af_op_conv *v = &c->op->u.conv;
+    const uint32_t width = width_of(c, v->in);
+    assert(v->in != v->out && v->taps >= 2 && v->taps <= AF_CONV_TAPS && v->weight);
+    assert_carry(c, v->carry, (uint64_t)(v->taps - 1) * width);
+    return expect(c, NULL, "width of its result", width_of(c, v->out), width);
+}
+
+static int check_delta(const check *c) {
+    const af_op_delta *d = &c->op->u.delta;
+    const uint64_t keys = (uint64_t)d->key_heads * d->k_dim, values = (uint64_t)d->value_heads * d->v_dim;
+    assert(d->in != d->out && d->rate && d->step_bias);
+    assert_carry(c, d->carry, values * d->k_dim);
+    if (!d->key_heads || d->value_heads % d->key_heads)
+        return af_fail(c->error, AF_EFORMAT, "%s: %u value heads, expected a multiple of its %u key heads", c->op->name,
+                       d->value_heads, d->key_heads);
+    int status = expect(c, NULL, "width of q, k and v", width_of(c, d->in), 2 * keys + values);
+    if (!status) status = expect(c, NULL, "width of its steps", width_of(c, d->step), d->value_heads);
+    if (!status) status = expect(c, NULL, "width of its strengths", width_of(c, d->strength), d->value_heads);
+    if (!status) status = expect(c, NULL, "width of its result", width_of(c, d->out), values);
+    return status;
+}
+
+static int check_gate(const check *c) {
+    const af_op_gate *g = &c->op->u.gate;
+    const uint64_t width = (uint64_t)g->heads * g->dim;
+    assert(g->heads > 0 && g->gate != g->v && g->gate_pitch >= g->dim);
+    assert(g->gate_first + (uint64_t)(g->heads - 1) * g->gate_pitch + g->dim <= width_of(c, g->gate));
+    const int status = expect(c, NULL, "width of what is gated", width_of(c, g->v), width);
+    return status ? status : expect_norm(c, &g->norm, "width of its norm", g->dim);
+}
+
 int af_plan_check(const af_plan *plan, const af_op *op, af_error *error) {
     static int (*const checks[])(const check *) = {
-        [AF_OP_EMBED] = check_embed,           [AF_OP_NORM] = check_norm,     [AF_OP_LINEAR] = check_linear,
-        [AF_OP_ROPE_STORE] = check_rope_store, [AF_OP_ATTEND] = check_attend, [AF_OP_HEAD] = check_head,
-        [AF_OP_STATE] = check_state,
+        [AF_OP_EMBED] = check_embed,   [AF_OP_NORM] = check_norm,
+        [AF_OP_LINEAR] = check_linear, [AF_OP_ROPE_STORE] = check_rope_store,
+        [AF_OP_ATTEND] = check_attend, [AF_OP_HEAD] = check_head,
+        [AF_OP_STATE] = check_state,   [AF_OP_CONV] = check_conv,
+        [AF_OP_DELTA] = check_delta,   [AF_OP_GATE] = check_gate,
     };
     assert((size_t)op->kind < sizeof checks / sizeof *checks && op->name);
     const check c = {plan, op, error};

@@ -1,7 +1,7 @@
 /* cpu.h - what the files of the CPU backend share: the compiled plan and the batch that is running.
  *
  * cpu.c compiles a plan and frees it, cpu_batch.c takes a batch through the operations, cpu_ops.c, cpu_linear.c and
- * cpu_attend.c run one operation each.
+ * cpu_attend.c run one operation each, cpu_recur.c those of recurrent layers.
  *
  * Invariants
  *   1. nothing is allocated after af_cpu_open;
@@ -12,6 +12,7 @@
 #define AF_CPU_H
 
 #include "backend/backend.h"
+#include "backend/cpu/carry_store.h"
 #include "backend/cpu/kv_store.h"
 #include "backend/cpu/lane_kernels.h"
 #include "backend/cpu/linear.h"
@@ -89,6 +90,7 @@ typedef struct af_cpu {
     af_acts *acts;
     af_cpu_turns *turns; /* one for each of plan->ropes */
     af_kv_store kv;
+    af_carry_store carries;
     uint32_t rows_embedded; /* since the embedding's pages were last let go */
 
     /* The batch. */
@@ -125,6 +127,12 @@ void af_cpu_rope_store(af_cpu *cpu, const af_cpu_op *op);
 void af_cpu_attend(af_cpu *cpu, const af_cpu_op *op);
 void af_cpu_head(af_cpu *cpu, const af_cpu_op *op);
 void af_cpu_state(af_cpu *cpu, const af_cpu_op *op);
+void af_cpu_conv(af_cpu *cpu, const af_cpu_op *op);
+void af_cpu_delta(af_cpu *cpu, const af_cpu_op *op);
+void af_cpu_gate(af_cpu *cpu, const af_cpu_op *op);
+
+/* Notes how far the batch takes each sequence's recurrent states; asserts that they stand where it begins. */
+void af_cpu_reach(af_cpu *cpu);
 
 /* Floats that cpu_attend.c wants of `partials`, and of a worker's q, w and states, for a plan. */
 typedef struct af_cpu_attend_needs {

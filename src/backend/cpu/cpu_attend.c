@@ -94,10 +94,10 @@ static void load_query(const af_attend_tile *tile, uint32_t row, const float *q)
 }
 
 static void load_queries(const attend *a, const unit *u, const af_attend_tile *tile) {
-    const uint32_t k_dim = tile->kv->k_dim;
+    const size_t pitch = a->op->q_pitch ? a->op->q_pitch : tile->kv->k_dim;
     for (uint32_t t = 0; t < tile->tokens; t++) {
-        const float *q = af_cpu_row(&a->cpu->values[a->op->q], u->block->first + t) + (size_t)u->first_head * k_dim;
-        for (uint32_t h = 0; h < tile->heads; h++, q += k_dim) load_query(tile, t * tile->heads + h, q);
+        const float *q = af_cpu_row(&a->cpu->values[a->op->q], u->block->first + t) + u->first_head * pitch;
+        for (uint32_t h = 0; h < tile->heads; h++, q += pitch) load_query(tile, t * tile->heads + h, q);
     }
 }
 

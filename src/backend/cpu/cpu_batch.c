@@ -4,9 +4,11 @@
 #include <assert.h>
 
 static void (*const run_op[])(af_cpu *cpu, const af_cpu_op *op) = {
-    [AF_OP_EMBED] = af_cpu_embed,           [AF_OP_NORM] = af_cpu_norm,     [AF_OP_LINEAR] = af_cpu_linear,
-    [AF_OP_ROPE_STORE] = af_cpu_rope_store, [AF_OP_ATTEND] = af_cpu_attend, [AF_OP_HEAD] = af_cpu_head,
-    [AF_OP_STATE] = af_cpu_state,
+    [AF_OP_EMBED] = af_cpu_embed,   [AF_OP_NORM] = af_cpu_norm,
+    [AF_OP_LINEAR] = af_cpu_linear, [AF_OP_ROPE_STORE] = af_cpu_rope_store,
+    [AF_OP_ATTEND] = af_cpu_attend, [AF_OP_HEAD] = af_cpu_head,
+    [AF_OP_STATE] = af_cpu_state,   [AF_OP_CONV] = af_cpu_conv,
+    [AF_OP_DELTA] = af_cpu_delta,   [AF_OP_GATE] = af_cpu_gate,
 };
 
 static af_cpu_choices *choices_of(af_cpu *cpu, af_ticket ticket) {
@@ -72,6 +74,7 @@ int af_cpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket,
     (void)error;
     af_cpu *cpu = (af_cpu *)backend;
     begin(cpu, batch);
+    af_cpu_reach(cpu);
     af_cpu_turn(cpu);
     for (size_t i = 0; i < cpu->plan->op_count; i++) {
         const af_op *op = &cpu->plan->ops[i];

@@ -128,15 +128,14 @@ void af_cpu_turn(af_cpu *cpu) {
     }
 }
 
-/* Norms and rotates the heads of one token's q or k. */
+/* Norms and rotates the heads of one token's q or k, which begin `pitch` elements apart. */
 static void turn_heads(const af_cpu *cpu, const af_op_rope_store *s, const af_norm *norm, uint32_t token, float *heads,
-                       uint32_t count) {
+                       uint32_t count, size_t pitch) {
     const af_rope *spec = &cpu->plan->ropes[s->rope];
     const float *cosines = af_cpu_row(&cpu->turns[s->rope].cosines, token);
     const float *sines = af_cpu_row(&cpu->turns[s->rope].sines, token);
-    const uint32_t dim = cpu->kv.layers[s->cache].shape.k_dim;
     for (uint32_t h = 0; h < count; h++) {
-        float *head = heads + (size_t)h * dim;
+        float *head = heads + h * pitch;
         if (norm->kind != AF_NORM_NONE) cpu->kernels->norm(norm, h, head, head);
         cpu->kernels->rotate(spec, cosines, sines, head + s->rope_first);
     }
@@ -164,10 +163,11 @@ static void rope_store_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32
     const af_kv_layer *layer = &cpu->kv.layers[s->cache];
     for (uint32_t t = begin; t < end; t++) {
         float *q = af_cpu_row(&cpu->values[s->q], t), *k = af_cpu_row(&cpu->values[s->k], t);
-        turn_heads(cpu, s, &s->q_norm, t, q, s->heads);
+        const size_t dim = layer->shape.k_dim, pitch = s->q_pitch ? s->q_pitch : dim;
+        turn_heads(cpu, s, &s->q_norm, t, q, s->heads, pitch);
         const float factor = query_factor(s, cpu->batch->tokens[t].position);
-        if (factor != 1.0f) cpu->kernels->scale(q, factor, (size_t)s->heads * layer->shape.k_dim);
-        turn_heads(cpu, s, &s->k_norm, t, k, layer->kv_heads);
+        for (uint32_t h = 0; factor != 1.0f && h < s->heads; h++) cpu->kernels->scale(q + h * pitch, factor, dim);
+        turn_heads(cpu, s, &s->k_norm, t, k, layer->kv_heads, dim);
         store_token(cpu, s, t, k, layer->shape.shared ? NULL : af_cpu_row(&cpu->values[s->v], t));
     }
 }

@@ -34,6 +34,17 @@ static inline size_t af_attend_state_floats(uint32_t rows, uint32_t v_stride) {
     return AF_ATTEND_ROWS + (size_t)rows * (16 + v_stride);
 }
 
+/* One value head of a gated delta rule (plan.h, af_op_delta) over some tokens of one sequence. Rows of token t begin
+ * stride * t further on; q and k are divided by their lengths already. */
+typedef struct af_delta_head {
+    uint32_t tokens, k_dim, v_dim;
+    const float *q, *k, *v, *decay, *beta; /* (tokens, ..): k_dim, k_dim, v_dim, 1, 1 */
+    size_t stride, decay_stride, beta_stride;
+    float *state; /* (k_dim, v_dim) */
+    float *out;   /* (tokens, v_dim) */
+    size_t out_stride;
+} af_delta_head;
+
 typedef struct af_lane_kernels {
     /* plan.h's norm over norm->width elements; `head` picks the weight's row if there is one for each head. out may be
      * in. */
@@ -58,6 +69,11 @@ typedef struct af_lane_kernels {
     void (*attend_merge)(const af_attend_tile *tile, float *total, const float *part);
     void (*attend_finish)(const af_attend_tile *tile, const float *state, const float *sinks, float *out,
                           size_t stride);
+
+    /* Recurrent layers: v = v * act(gate); a token's row of a convolution, rows[i] being what tap i meets; a head. */
+    void (*gate)(af_act act, float *v, const float *gate, size_t n);
+    void (*conv)(const af_op_conv *conv, const float *const *rows, float *out, size_t width);
+    void (*delta)(const af_delta_head *head);
 } af_lane_kernels; /* store and attend_page are indexed by af_kv_type */
 
 const af_lane_kernels *af_lane_kernels_of(af_isa isa);

@@ -6,6 +6,8 @@
 #include "backend/cpu/lane_attend.h"
 #include "backend/cpu/lane_rows.h"
 
+#include "backend/cpu/lane_recur.h"
+
 const af_lane_kernels af_lane_kernels_avx2 = AF_LANE_KERNELS_TABLE;
 #else
 typedef int af_lane_kernels_avx2_not_here;

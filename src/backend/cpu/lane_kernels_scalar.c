@@ -4,4 +4,6 @@
 #include "backend/cpu/lane_attend.h"
 #include "backend/cpu/lane_rows.h"
 
+#include "backend/cpu/lane_recur.h"
+
 const af_lane_kernels af_lane_kernels_scalar = AF_LANE_KERNELS_TABLE;

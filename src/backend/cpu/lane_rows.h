@@ -56,6 +56,7 @@ LANES_TARGET static void add_row(float *v, const float *bias, size_t n) {
 }
 
 LANES_FN lanes act_lanes(af_act act, lanes v) {
+    if (act == AF_ACT_SIGMOID) return lanes_sigmoid(v);
     return act == AF_ACT_SILU ? lanes_silu(v) : lanes_gelu(v);
 }
 
@@ -129,7 +130,8 @@ LANES_TARGET static void rotate_head(const af_rope *rope, const float *cosines, 
         .store = {[AF_KV_F16] = store_f16, [AF_KV_F32] = store_f32, [AF_KV_Q8_0] = store_q8_0},                        \
         .attend_page =                                                                                                 \
             {[AF_KV_F16] = attend_page_f16, [AF_KV_F32] = attend_page_f32, [AF_KV_Q8_0] = attend_page_q8_0},           \
-        .attend_merge = attend_merge, .attend_finish = attend_finish                                                   \
+        .attend_merge = attend_merge, .attend_finish = attend_finish, .gate = gate_row, .conv = conv_row,              \
+        .delta = delta_head                                                                                            \
     }
 
 #endif

@@ -54,6 +54,10 @@ LANES_FN lanes lanes_silu(lanes v) {
     return lanes_div(v, lanes_add(lanes_set(1.0f), e));
 }
 
+LANES_FN lanes lanes_sigmoid(lanes v) {
+    return lanes_div(lanes_set(1.0f), lanes_add(lanes_set(1.0f), lanes_exp(lanes_sub(lanes_zero(), v))));
+}
+
 /* 0.5 v (1 + tanh(u)) = v / (1 + exp(-2 u)), u = sqrt(2 / pi) (v + 0.044715 v^3) */
 LANES_FN lanes lanes_gelu(lanes v) {
     const lanes cubic = lanes_mul(lanes_mul(lanes_set(0.044715f), v), lanes_mul(v, v));

@@ -37,7 +37,8 @@ void af_gpu_compile_rope_store(af_gpu_compiler *c, const af_op *op) {
                                          {"Q_BIAS", r->q_norm.bias != NULL},
                                          {"K_NORM", r->k_norm.kind},
                                          {"K_ROWS", norm_rows(&r->k_norm, cache->kv_heads)},
-                                         {"K_BIAS", r->k_norm.bias != NULL}};
+                                         {"K_BIAS", r->k_norm.bias != NULL},
+                                         {"Q_PITCH", r->q_pitch ? r->q_pitch : cache->k_dim}};
     s->pipelines[0] = af_gpu_pipeline_of(c, "rope_store", constants, sizeof constants / sizeof *constants);
     s->x = r->heads + (cache->shared ? 1u : 2u) * cache->kv_heads;
     s->scaled_at = 6;
@@ -95,10 +96,16 @@ void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op) {
         return;
     }
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_TILES);
-    const af_gpu_constant constants[] = {
-        {"KV", b->options.kv},   {"HEADS", a->heads},     {"KV_HEADS", cache->kv_heads},
-        {"K_ROW", k_row},        {"Q_DIM", cache->k_dim}, {"V_ROW", af_gpu_value_row(cache, b->options.kv)},
-        {"V_DIM", cache->v_dim}, {"QUERIES", queries},    {"PARTS", query_parts(queries, cache->v_dim)}};
+    const af_gpu_constant constants[] = {{"KV", b->options.kv},
+                                         {"HEADS", a->heads},
+                                         {"KV_HEADS", cache->kv_heads},
+                                         {"K_ROW", k_row},
+                                         {"Q_DIM", cache->k_dim},
+                                         {"V_ROW", af_gpu_value_row(cache, b->options.kv)},
+                                         {"V_DIM", cache->v_dim},
+                                         {"QUERIES", queries},
+                                         {"PARTS", query_parts(queries, cache->v_dim)},
+                                         {"Q_PITCH", a->q_pitch ? a->q_pitch : cache->k_dim}};
     s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, sizeof constants / sizeof *constants);
     s->parts = AF_GPU_TILE / queries;
     s->x = a->heads;

@@ -143,7 +143,9 @@ static uint64_t info_bytes(af_gpu_backend *b) {
     b->states_at = b->rows_at + b->options.max_rows;
     b->tiles_at = b->states_at + b->options.max_tokens;
     b->pages_at = b->tiles_at + AF_GPU_TILE_WORDS * b->options.max_tokens;
-    const uint64_t turns = (uint64_t)b->pages_at + (uint64_t)b->max_seqs * b->plan->group_count * b->table_pages;
+    const uint64_t runs = (uint64_t)b->pages_at + (uint64_t)b->max_seqs * b->plan->group_count * b->table_pages;
+    const uint64_t turns = runs + (b->plan->carry_count ? 3ull * b->options.max_tokens : 0);
+    b->runs_at = (uint32_t)runs;
     b->turns_at = (uint32_t)((turns + 1) / 2 * 2);
     return 4 * ((uint64_t)b->turns_at + 2ull * b->options.max_tokens * b->turn_pairs);
 }
@@ -162,6 +164,7 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     for (size_t i = 0; i < plan->rope_count; i++) b->turn_pairs += plan->ropes[i].rotated / 2;
     open_values(b, status, error);
     open_caches(b, status, error);
+    if (*status == AF_OK) *status = af_gpu_open_carries(b, error);
     const uint64_t packets = tokens * af_gpu_packet(in) * 16;
     make(b, &b->normed, tokens * in * sizeof(float), "activations", status, error);
     make(b, &b->packets, packets, "activations", status, error);
@@ -198,6 +201,8 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     b->host_rows = table(b->options.max_rows, 4, status, error);
     b->host_states = table(b->options.max_tokens, 4, status, error);
     b->host_tiles = table(b->options.max_tokens, 4 * AF_GPU_TILE_WORDS, status, error);
+    b->host_runs = table(b->options.max_tokens, 12, status, error);
+    b->carries = table(plan->carry_count, sizeof *b->carries, status, error);
     b->result_ids = table(b->options.max_rows, sizeof *b->result_ids, status, error);
     b->result_rows = table(b->options.max_rows, sizeof *b->result_rows, status, error);
     b->result_states = table(b->options.max_tokens, sizeof *b->result_states, status, error);
@@ -235,6 +240,7 @@ static void release_buffers(af_gpu_backend *b) {
         af_gpu_buffer_free(gpu, b->tickets[i].readback);
         af_gpu_buffer_free(gpu, b->tickets[i].state_readback);
     }
+    af_gpu_close_carries(b);
     const af_gpu_steps *const lists[] = {&b->general, &b->decode};
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < lists[k]->count; i++)
@@ -253,9 +259,9 @@ static void gpu_close(af_backend *backend) {
     af_gpu_close(b->gpu);
     if (b->result_logits) af_os_pages_free(b->result_logits, b->result_bytes);
     if (b->result_state_memory) af_os_pages_free(b->result_state_memory, b->result_state_bytes);
-    void *const tables[] = {b->general.p,  b->decode.p,   b->values,      b->k_caches,      b->v_caches,
-                            b->host_batch, b->host_rows,  b->host_states, b->result_states, b->host_tiles,
-                            b->host_turns, b->result_ids, b->result_rows};
+    void *const tables[] = {b->general.p,  b->decode.p,  b->values,      b->k_caches,      b->v_caches,
+                            b->host_batch, b->host_rows, b->host_states, b->result_states, b->host_tiles,
+                            b->host_runs,  b->carries,   b->host_turns,  b->result_ids,    b->result_rows};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) free(b->tickets[i].choose);
     free(b);

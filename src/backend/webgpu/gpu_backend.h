@@ -9,6 +9,7 @@
  *     values    one a value of the plan (tokens, width) f32; q, k and v of a layer share one, side by side in a row
  *     packets   int8 activations (shaders/block.wgsl), for the operation at hand or the next
  *     caches    k and v of each layer
+ *     states    of recurrent layers, a slot for each sequence
  *     batch     tokens, rows, page tables, angles (shaders/batch.wgsl): written by the host each step
  *
  * There are two lists of steps. The general one serves every batch; the decode list, for up to AF_GPU_DECODE tokens of
@@ -63,6 +64,7 @@ typedef enum af_gpu_grid {
     AF_GPU_GRID_ROWS,   /* x = count */
     AF_GPU_GRID_HEADS,  /* x fixed, y = count */
     AF_GPU_GRID_TILES,  /* x fixed, y = tiles of neighbouring tokens, z = parts of a tile */
+    AF_GPU_GRID_RUNS,   /* x fixed, y = runs of tokens of one sequence */
     AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, or the tiled one */
     AF_GPU_GRID_FLOAT,  /* float matrices in portions of tokens */
     AF_GPU_GRID_DECODE, /* 16 rows a workgroup, all tokens at once */
@@ -94,7 +96,7 @@ typedef struct af_gpu_step {
 
 /* What a batch changes in the steps. */
 typedef struct af_gpu_shape {
-    uint32_t tokens, rows, states, tiles;
+    uint32_t tokens, rows, states, tiles, runs;
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
     bool decode; /* the decode list runs */
@@ -140,15 +142,16 @@ typedef struct af_gpu_backend {
     WGPUBuffer normed, raw, logits, states, choices, bests, parts, unused[2];
     WGPUBuffer packets, attended_packets, hidden_packets;
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
+    WGPUBuffer *carries;             /* (plan->carry_count): (slot, floats) */
     WGPUBuffer batch_info;
-    uint32_t rows_at, states_at, tiles_at, pages_at, turns_at; /* parts of batch_info, in u32 */
-    uint32_t table_pages;                                      /* entries of a group's page table for one sequence */
-    uint32_t turn_pairs;                                       /* of all ropes together, a token */
+    uint32_t rows_at, states_at, tiles_at, pages_at, runs_at, turns_at; /* parts of batch_info, in u32 */
+    uint32_t table_pages; /* entries of a group's page table for one sequence */
+    uint32_t turn_pairs;  /* of all ropes together, a token */
     uint32_t max_seqs;
     uint64_t kv_bytes;
 
     /* host side of a batch */
-    uint32_t *host_batch, *host_rows, *host_states, *host_tiles;
+    uint32_t *host_batch, *host_rows, *host_states, *host_tiles, *host_runs;
     float *host_turns;
     af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
     af_ticket last_ticket;
@@ -192,6 +195,12 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket,
 int af_gpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
 void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
                         const af_gpu_shape *shape);
+
+/* gpu_recur.c: the states of recurrent layers; and a batch's runs, where there are such layers: three words a run
+ * (shaders/runs.wgsl), their number. */
+int af_gpu_open_carries(af_gpu_backend *b, af_error *error);
+void af_gpu_close_carries(af_gpu_backend *b);
+uint32_t af_gpu_runs_of(const af_gpu_backend *b, const af_batch *batch, uint32_t *out);
 
 /* gpu_trace.c: the steps of a batch operation by operation, each one's values shown to the hook. */
 int af_gpu_run_hooked(af_gpu_backend *b, const af_gpu_shape *shape, af_error *error);

@@ -113,6 +113,11 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
     case AF_OP_STATE:
         bytes = af_gpu_small_room(2ull * op->u.state.norm.width);
         break;
+    case AF_OP_CONV:
+    case AF_OP_DELTA:
+    case AF_OP_GATE:
+        bytes = af_gpu_recur_small(plan, op);
+        break;
     }
     return 2 * bytes;
 }
@@ -122,7 +127,8 @@ void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op) {
         [AF_OP_EMBED] = compile_embed,          [AF_OP_NORM] = compile_norm,
         [AF_OP_LINEAR] = af_gpu_compile_linear, [AF_OP_ROPE_STORE] = af_gpu_compile_rope_store,
         [AF_OP_ATTEND] = af_gpu_compile_attend, [AF_OP_HEAD] = af_gpu_compile_head,
-        [AF_OP_STATE] = compile_state,
+        [AF_OP_STATE] = compile_state,          [AF_OP_CONV] = af_gpu_compile_conv,
+        [AF_OP_DELTA] = af_gpu_compile_delta,   [AF_OP_GATE] = af_gpu_compile_gate,
     };
     if (c->status == AF_OK) compilers[op->kind](c, op);
 }

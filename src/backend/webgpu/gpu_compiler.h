@@ -4,6 +4,7 @@
  *     gpu_product.c  matrices times activations
  *     gpu_linear.c   LINEAR, HEAD
  *     gpu_attend.c   ROPE_STORE, ATTEND
+ *     gpu_recur.c    CONV, DELTA, GATE, and the states they keep
  *     gpu_compile.c  EMBED, NORM, STATE; the general list
  *     gpu_decode.c   the decode list
  */
@@ -59,6 +60,9 @@ void af_gpu_compile_linear(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_rope_store(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op);
+void af_gpu_compile_conv(af_gpu_compiler *c, const af_op *op);
+void af_gpu_compile_delta(af_gpu_compiler *c, const af_op *op);
+void af_gpu_compile_gate(af_gpu_compiler *c, const af_op *op);
 /* The tokens a step is for. */
 typedef enum af_gpu_which { AF_GPU_ALL, AF_GPU_ROWS, AF_GPU_STATES } af_gpu_which;
 /* in -> out, and a packet if `quantize`. Those of some tokens only stand one after another in `out`. */
@@ -67,6 +71,9 @@ void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uin
 af_gpu_value af_gpu_normed(const af_gpu_backend *b, uint32_t width); /* what a product reads */
 void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary);
 uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope); /* pairs a token of the ropes before */
+
+/* Bytes that one of gpu_recur.c's operations takes of the small tensors. */
+uint64_t af_gpu_recur_small(const af_plan *plan, const af_op *op);
 
 void af_gpu_compile_decode_list(af_gpu_compiler *c);
 

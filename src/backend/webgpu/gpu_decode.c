@@ -226,8 +226,9 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
                                          {"K_DIM", cache->k_dim},
                                          {"V_DIM", cache->v_dim},
                                          {"STRETCHES", AF_GPU_STRETCHES},
-                                         {"GROUPS", value_groups(cache, r->heads / cache->kv_heads)}};
-    s->pipelines[0] = af_gpu_pipeline_of(c, "decode_attend", constants, 7);
+                                         {"GROUPS", value_groups(cache, r->heads / cache->kv_heads)},
+                                         {"Q_PITCH", r->q_pitch ? r->q_pitch : cache->k_dim}};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "decode_attend", constants, 8);
     s->x = cache->kv_heads;
     s->scaled_at = 2;
     s->scaled_by = af_gpu_turns_before(b->plan, r->rope);

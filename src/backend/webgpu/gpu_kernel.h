@@ -11,7 +11,7 @@
 #include "backend/webgpu/gpu.h"
 
 #define AF_GPU_BINDINGS  8
-#define AF_GPU_CONSTANTS 11
+#define AF_GPU_CONSTANTS 14
 
 typedef struct af_gpu_constant {
     const char *name;

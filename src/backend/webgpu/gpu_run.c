@@ -96,6 +96,12 @@ static uint32_t write_tiles(af_gpu_backend *b, const af_batch *batch) {
     return count;
 }
 
+static uint32_t write_runs(af_gpu_backend *b, const af_batch *batch) {
+    const uint32_t count = af_gpu_runs_of(b, batch, b->host_runs);
+    write_info(b, b->runs_at, b->host_runs, 3 * (size_t)count);
+    return count;
+}
+
 /* The shape of a batch, from which grids follow. */
 static af_gpu_shape shape_of(const af_batch *batch, const af_gpu_ticket *ticket, uint32_t first_choice) {
     af_gpu_shape shape = {.tokens = batch->token_count,
@@ -190,6 +196,9 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
     case AF_GPU_GRID_TILES:
         dispatch(b, pass, s, p, params, (grid){s->x, shape->tiles, s->parts});
         return;
+    case AF_GPU_GRID_RUNS:
+        dispatch(b, pass, s, p, params, (grid){s->x, shape->runs, 1});
+        return;
     case AF_GPU_GRID_STRETCH:
         dispatch(b, pass, s, p, params, (grid){shape->stretches, s->x, count});
         return;
@@ -279,6 +288,7 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *out, af
     af_gpu_shape shape = shape_of(batch, ticket, choice_slot(b, id));
     shape.decode = is_decode(b, batch);
     shape.tiles = write_tiles(b, batch);
+    shape.runs = write_runs(b, batch);
     const af_gpu_steps *steps = shape.decode ? &b->decode : &b->general;
     int status = need_readback(b, ticket, error);
     if (status == AF_OK && af_backend_hooked(&b->options)) status = af_gpu_run_hooked(b, &shape, error);

@@ -27,6 +27,7 @@ override KV_HEADS: u32 = 1u;
 override K_ROW: u32 = 64u; // elements of a row of keys: the head, and zeros
 override Q_DIM: u32 = 64u; // of the head
 override V_ROW: u32 = 64u; // of a row of values; where they are part of the keys, of those
+override Q_PITCH: u32 = 64u; // from one head of q to the next
 override V_DIM: u32 = 64u;
 override QUERIES: u32 = 8u; // a workgroup takes, so that K_ROW fits: 8, 4 or 2
 override PARTS: u32 = 2u;   // groups of threads that share the queries, each V_DIM wide: a power of two, at most QUERIES
@@ -46,7 +47,7 @@ fn load_queries(first: u32, count: u32, head: u32, local: u32) {
         let t = i / K_ROW;
         var v = 0.0;
         let e = i % K_ROW;
-        if (t < count && e < Q_DIM) { v = q[(first + t) * p.q_stride + head * Q_DIM + e] * p.scale; }
+        if (t < count && e < Q_DIM) { v = q[(first + t) * p.q_stride + head * Q_PITCH + e] * p.scale; }
         queries[i / 4u][i % 4u] = v;
     }
 }

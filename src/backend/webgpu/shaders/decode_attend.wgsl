@@ -29,6 +29,7 @@ var<immediate> p: Params;
 override HEADS: u32 = 4u;
 override KV_HEADS: u32 = 1u;
 override K_DIM: u32 = 64u;
+override Q_PITCH: u32 = 64u;   // from one head of q to the next
 override V_DIM: u32 = 64u;
 override STRETCHES: u32 = 64u; // places in parts for one head
 override GROUPS: u32 = 8u;     // of threads that take positions in turn, each V_DIM / 2 wide
@@ -78,17 +79,17 @@ fn turned(base: u32, i: u32, factor: f32, weights: u32, normed: bool, token: u32
 
 fn load_queries(token: u32, kv_head: u32, local: u32) {
     let share = HEADS / KV_HEADS;
-    let first = token * p.q_stride + kv_head * share * K_DIM;
+    let first = token * p.q_stride + kv_head * share * Q_PITCH;
     if ((p.norms & 1u) == 0u) {
         for (var i = local; i < share * K_DIM; i += THREADS) {
-            queries[i / 4u][i % 4u] = turned(first + i / K_DIM * K_DIM, i % K_DIM, 1.0, 0u, false, token) * p.scale;
+            queries[i / 4u][i % 4u] = turned(first + i / K_DIM * Q_PITCH, i % K_DIM, 1.0, 0u, false, token) * p.scale;
         }
         return;
     }
     for (var h = 0u; h < share; h++) {
-        let factor = head_factor(first + h * K_DIM, local);
+        let factor = head_factor(first + h * Q_PITCH, local);
         for (var i = local; i < K_DIM; i += THREADS) {
-            queries[(h * K_DIM + i) / 4u][i % 4u] = turned(first + h * K_DIM, i, factor, 0u, true, token) * p.scale;
+            queries[(h * K_DIM + i) / 4u][i % 4u] = turned(first + h * Q_PITCH, i, factor, 0u, true, token) * p.scale;
         }
     }
 }

@@ -22,6 +22,7 @@ var<immediate> p: Params;
 
 override K_ROW: u32 = 64u; // elements of a row of the cache: k_dim, and zeros
 override V_ROW: u32 = 64u;
+override Q_PITCH: u32 = 64u; // from one head of q to the next
 override Q_NORM: u32 = 0u; // 0 none, 1 RMS, 2 layer norm
 override K_NORM: u32 = 0u;
 override Q_ROWS: u32 = 0u; // of weights: one for all heads, or one a head
@@ -96,7 +97,7 @@ fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
     let page = batch_info[t.pages + p.group + t.position / PAGE];
     let slot = t.position % PAGE;
     if (group.x < p.heads) {
-        let base = token * p.q_stride + group.x * p.k_dim;
+        let base = token * p.q_stride + group.x * Q_PITCH;
         load_head(base, p.k_dim, K_ROW, local);
         norm_head(head_norm(Q_NORM, Q_WIDTH, p.q_eps, 0u, Q_ROWS, Q_BIAS, group.x), local);
         rotate_head(token, local);
