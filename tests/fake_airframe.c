@@ -7,20 +7,22 @@
  *     #slow=MS   waits before each token          #fail=N   fails after N tokens
  *     #big=N     N tokens of 1024 bytes           #hang     says nothing until cancelled
  *
- * FAKE_LOAD_MS delays loading; a model path that ends in "missing.gguf" does not open.
+ * An embedding is that of the last token. FAKE_LOAD_MS delays loading; a model path that ends in "missing.gguf" does not
+ * open, one with "encoder" in it does not generate, one with "ranks" gives no embeddings.
  */
 #include "airframe.h"
 #include "base/buf.h"
 #include "base/os.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { BOS = 0, BYTES = 1, FFFE = 257, START = 258, PIECES = 259, EOS = 262, VOCABULARY = 263, CONTEXT = 2048 };
+enum { BOS = 0, BYTES = 1, FFFE = 257, START = 258, PIECES = 259, EOS = 262, VOCABULARY = 263, CONTEXT = 2048, WIDTH = 4 };
 
 struct af_model {
     char path[512];
@@ -95,7 +97,10 @@ void af_model_get_info(const af_model *model, af_model_info *out) {
                            .shards = 1,
                            .context = CONTEXT,
                            .vocabulary = VOCABULARY,
+                           .width = WIDTH,
                            .has_template = true,
+                           .generates = strstr(model->path, "encoder") == NULL,
+                           .pooling = strstr(model->path, "ranks") ? AF_POOLING_NONE : AF_POOLING_LAST,
                            .runnable = true,
                            .why_not = ""};
 }
@@ -282,12 +287,22 @@ static const char *next_text(af_engine *engine, running *r, size_t *length, bool
     return text;
 }
 
+/* A vector of length 1 in the direction of the last token. */
+static void embed(running *r) {
+    const float vector[WIDTH] = {cosf((float)r->last), sinf((float)r->last)};
+    r->request.on_embedding(r->request.user, vector, WIDTH);
+}
+
 /* One token of one request. True when it is over. */
 static bool step(af_engine *engine, running *r) {
     if (r->canceled || engine->closing) return finish_with(r, AF_FINISH_CANCEL, NULL);
     if (r->hang) return false;
     if (r->slow && af_os_nanoseconds() < r->wake) return false;
     r->wake = af_os_nanoseconds() + (uint64_t)r->slow * 1000000u;
+    if (r->request.on_embedding && r->fail < 0) {
+        embed(r);
+        return finish_with(r, AF_FINISH_STOP, NULL);
+    }
     if (r->request.max_tokens == 0) return finish_with(r, AF_FINISH_LENGTH, NULL);
     if (r->fail >= 0 && r->done >= (uint32_t)r->fail)
         return finish_with(r, AF_FINISH_ERROR, "the fake failed as asked");
@@ -412,7 +427,7 @@ static running *new_running(const af_engine *engine, const af_request *request) 
 }
 
 int af_submit(af_engine *engine, const af_request *request, uint64_t *id, af_error *error) {
-    if (request->prompt_count >= engine->options.ctx)
+    if (request->prompt_count >= engine->options.ctx + (request->on_embedding != NULL))
         return af_fail(error, AF_ECONTEXT, "prompt: %zu tokens, context %u", request->prompt_count,
                        engine->options.ctx);
     running *r = new_running(engine, request);

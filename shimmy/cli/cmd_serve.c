@@ -17,6 +17,12 @@ static shimmy_reasoning reasoning_of(const char *name) {
     return strcmp(name, "none") == 0 ? SHIMMY_REASONING_NONE : SHIMMY_REASONING_DEEPSEEK;
 }
 
+static af_pooling pooling_of(const char *name) {
+    if (!name) return AF_POOLING_MODEL;
+    if (strcmp(name, "mean") == 0) return AF_POOLING_MEAN;
+    return strcmp(name, "cls") == 0 ? AF_POOLING_CLS : AF_POOLING_LAST;
+}
+
 static int first_model(const shimmy_options *options, char **path, char **name, af_error *error) {
     shimmy_catalog catalog;
     int status = shimmy_discover(options->model_dirs, &catalog, error);
@@ -47,6 +53,7 @@ int shimmy_cmd_serve(const shimmy_options *options, af_error *error) {
         .penalty_compat = options->penalty_compat && strcmp(options->penalty_compat, "shimmy") == 0,
         .allow_special = options->allow_special,
         .reasoning = reasoning_of(options->reasoning),
+        .pooling = pooling_of(options->pooling),
         .raw_log = af_env_flag("SHIMMY_DEBUG_RAW"),
     };
     int status = shimmy_engine_options(options, af_engine_options_default().parallel, &serve.engine, error);

@@ -45,7 +45,7 @@ typedef struct shimmy_options {
     bool exact;
 
     /* serve */
-    const char *bind, *penalty_compat, *reasoning;
+    const char *bind, *penalty_compat, *reasoning, *pooling;
     int64_t max_body;
     bool allow_special; /* generate's too */
 

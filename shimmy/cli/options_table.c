@@ -102,6 +102,10 @@ const shimmy_option shimmy_option_table[] = {
      "what presence and frequency penalties do: openai subtracts (default); shimmy turns the larger one into a repeat "
      "penalty of 1 + half of it"},
 
+    {"pooling", SHIMMY_CHOICE, "HOW", NULL, AT(pooling), 0, 0, "mean|cls|last", SHIMMY_SERVE,
+     "of embeddings: the mean of all tokens' states, the first's or the last's; default: as the file says, else last, "
+     "or mean where tokens see both directions"},
+
     /* how a model runs */
     {"ctx", SHIMMY_NUMBER, "N", "SHIMMY_MAX_CTX", AT(ctx), 0, 16777216, NULL, ENGINE,
      "tokens one request may use, prompt and answer together; 0 (default): the model's native length, or what memory "

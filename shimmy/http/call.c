@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "http/embed.h"
 #include "http/router.h"
 
 #include <stddef.h>
@@ -27,6 +28,7 @@ void shimmy_call_unref(shimmy_call *call) {
         shimmy_split_clear(&call->choices[i].split);
     }
     free(call->choices);
+    shimmy_embed_free(call->embedding);
     af_buf_clear(&call->reply.body);
     af_mutex_close(call->lock);
     drop_body(call);
@@ -51,7 +53,9 @@ static void on_gone(void *user) {
     af_mutex_lock(call->lock);
     call->gone = true;
     size_t count = call->choices ? call->choice_count : 0;
+    struct shimmy_embedding *embedding = call->embedding;
     af_mutex_unlock(call->lock);
+    if (embedding) shimmy_embed_cancel(embedding);
     for (size_t i = 0; i < count; i++) {
         af_mutex_lock(call->lock);
         uint64_t id = call->choices[i].engine_id;
@@ -77,7 +81,8 @@ static void run(shimmy_task *task) {
         int rc = call->route->work(call);
         drop_body(call);
         af_mutex_lock(call->lock);
-        call->phase = rc < 0 ? SHIMMY_CALL_REFUSED : call->choices ? SHIMMY_CALL_RUNNING : SHIMMY_CALL_REPLIED;
+        if (!call->embedding)
+            call->phase = rc < 0 ? SHIMMY_CALL_REFUSED : call->choices ? SHIMMY_CALL_RUNNING : SHIMMY_CALL_REPLIED;
         af_mutex_unlock(call->lock);
         shimmy_call_post(call);
     }

@@ -11,6 +11,7 @@
  *   2. `conn` is the loop's alone, and NULL once the client has left or was answered.
  *   3. `phase`, `gone` and the choices' shared part change under `lock`. No engine function is called holding it, since
  *      the engine's thread takes it inside its callback.
+ *      An embedding's call goes from WORKING to REPLIED or REFUSED by itself, when its last text is there.
  *   4. The loop sends nothing before `phase` leaves SHIMMY_CALL_WORKING: what fails until then is an HTTP status.
  */
 #ifndef SHIMMY_CALL_H
@@ -68,6 +69,8 @@ struct shimmy_call {
     uint64_t prompt_tokens;
     shimmy_choice *choices;
     size_t choice_count;
+
+    struct shimmy_embedding *embedding; /* embed.h; set once under the lock; NULL in other calls */
 
     bool header_sent; /* the loop's */
 };

@@ -172,6 +172,10 @@ static int open_choices(shimmy_call *call, const shimmy_request *request, const 
 
 int shimmy_generate(shimmy_call *call, bool chat) {
     const shimmy_server *server = call->server;
+    if (!server->info.generates)
+        return shimmy_refuse(&call->refusal, 400, "unsupported", "model",
+                             "model: '%.200s' gives embeddings, not text: it answers POST /v1/embeddings",
+                             server->limits.model_name);
     shimmy_request *request = malloc(sizeof *request);
     if (!request) return shimmy_refuse(&call->refusal, 503, "out_of_memory", NULL, "out of memory");
     int rc = shimmy_request_parse(chat, call->body, call->body_length, &server->limits, request, &call->refusal);

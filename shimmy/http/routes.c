@@ -1,5 +1,6 @@
 /* routes.c - the table of routes, and the small answers that need no engine. */
 #include "base/utf8.h"
+#include "http/embed.h"
 #include "http/router.h"
 #include "openai/fields.h"
 #include "openai/write.h"
@@ -228,6 +229,7 @@ const shimmy_route shimmy_routes[] = {
     {"GET", "/v1/models/", true, get_model, NULL},
     {"POST", "/v1/chat/completions", true, NULL, post_chat},
     {"POST", "/v1/completions", true, NULL, post_completion},
+    {"POST", "/v1/embeddings", true, NULL, shimmy_embed},
     {"POST", "/tokenize", true, NULL, post_tokenize},
     {"POST", "/detokenize", true, NULL, post_detokenize},
     {"POST", "/apply-template", true, NULL, post_template},
@@ -235,5 +237,6 @@ const shimmy_route shimmy_routes[] = {
     {"GET", "/v1/health", false, get_health, NULL},
     {"POST", "/chat/completions", true, NULL, post_chat},
     {"POST", "/completions", true, NULL, post_completion},
+    {"POST", "/embeddings", true, NULL, shimmy_embed},
 };
 const size_t shimmy_route_count = sizeof shimmy_routes / sizeof *shimmy_routes;

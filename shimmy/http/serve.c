@@ -227,9 +227,10 @@ static size_t most_held(uint64_t max_body) {
 
 static int open_all(serving *s, af_error *error) {
     shimmy_server *server = &s->server;
+    server->max_held = most_held(server->options->max_body);
     shimmy_http_options http = {
         .max_body = server->options->max_body,
-        .max_held = most_held(server->options->max_body),
+        .max_held = server->max_held,
         .held = &server->held,
         .max_connections = most_connections(),
         .on_request = on_request,

@@ -14,6 +14,7 @@ typedef struct shimmy_serve_options {
     bool penalty_compat;        /* the seed's mapping of presence and frequency penalties */
     bool allow_special;         /* text of control tokens in messages counts as those tokens */
     shimmy_reasoning reasoning; /* which answers are split into thoughts and content */
+    af_pooling pooling;         /* of embeddings */
     bool raw_log;               /* SHIMMY_DEBUG_RAW */
     af_engine_options engine;
 } shimmy_serve_options;

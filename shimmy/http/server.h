@@ -19,7 +19,8 @@ typedef struct shimmy_server {
     shimmy_mailbox *mailbox;
     shimmy_workers *workers;
     int64_t started;    /* seconds since 1970 */
-    atomic_size_t held; /* bytes of request bodies, with connections and calls */
+    atomic_size_t held; /* bytes of request bodies, with connections and calls, and of embeddings */
+    size_t max_held;    /* where new ones are refused */
 
     /* What the loader made; not touched by others before `ready`, not changed after. */
     af_model *model;

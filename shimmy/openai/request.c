@@ -160,9 +160,8 @@ static int read_common(const json_t *json, const shimmy_request_limits *limits, 
 
 /* ---- Prompts of /v1/completions: a string, ids, or an array of either ---- */
 
-static int add_prompt(const json_t *value, const char *param, const shimmy_request_limits *limits, shimmy_request *out,
-                      shimmy_refusal *refusal) {
-    shimmy_prompt *prompt = &out->prompts[out->prompt_count];
+int shimmy_read_prompt(const json_t *value, const char *param, const shimmy_request_limits *limits,
+                       shimmy_prompt *prompt, shimmy_refusal *refusal) {
     *prompt = (shimmy_prompt){0};
     if (json_is_string(value)) {
         prompt->text = json_string_value(value);
@@ -175,16 +174,25 @@ static int add_prompt(const json_t *value, const char *param, const shimmy_reque
     } else {
         return shimmy_wrong_type(value, param, "a string or an array of token ids", refusal);
     }
-    out->prompt_count++;
     return 0;
+}
+
+bool shimmy_is_one_prompt(const json_t *value) {
+    const json_t *first = json_array_get(value, 0);
+    return !json_is_array(value) || !first || json_is_number(first);
+}
+
+static int add_prompt(const json_t *value, const char *param, const shimmy_request_limits *limits, shimmy_request *out,
+                      shimmy_refusal *refusal) {
+    int rc = shimmy_read_prompt(value, param, limits, &out->prompts[out->prompt_count], refusal);
+    out->prompt_count += rc == 0;
+    return rc;
 }
 
 static int read_prompts(const json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
                         shimmy_refusal *refusal) {
     const json_t *value = shimmy_field(json, "prompt");
-    const json_t *first = json_array_get(value, 0);
-    if (!json_is_array(value) || !first || json_is_number(first))
-        return add_prompt(value, "prompt", limits, out, refusal);
+    if (shimmy_is_one_prompt(value)) return add_prompt(value, "prompt", limits, out, refusal);
     size_t count = json_array_size(value);
     if (count * out->n > SHIMMY_CHOICES)
         return shimmy_refuse(refusal, 400, "array_above_max_length", "prompt",

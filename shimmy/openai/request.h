@@ -54,6 +54,12 @@ int shimmy_request_parse(bool chat, const char *body, size_t length, const shimm
                          shimmy_request *out, shimmy_refusal *refusal);
 void shimmy_request_clear(shimmy_request *request);
 
+/* A prompt from the JSON: a string, or ids of the vocabulary, at least one. *out->ids is freed with af_free. */
+int shimmy_read_prompt(const json_t *value, const char *param, const shimmy_request_limits *limits, shimmy_prompt *out,
+                       shimmy_refusal *refusal);
+/* Whether the value is one prompt, or else an array of prompts, at least one. */
+bool shimmy_is_one_prompt(const json_t *value);
+
 /* Checks "messages" and keeps of a chat request what a template sees; *render is freed with af_free. *continues tells
  * whether the prompt ends inside the last message. Parts that are text under another name get their usual one. */
 int shimmy_request_messages(json_t *json, char **render, bool *continues, shimmy_refusal *refusal);
