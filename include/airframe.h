@@ -106,12 +106,13 @@ typedef struct af_model_info {
     uint32_t vocabulary; /* number of tokens */
     uint32_t width;      /* of the residual stream */
     uint32_t layers;
-    uint64_t kv_bytes;   /* of an f16 cache for `context` tokens of one sequence; 0 without a plan */
-    bool has_template;   /* tokenizer.chat_template is there */
-    bool runnable;       /* there is a plan; with AF_LOAD_HEADER: the architecture is known and there are tensors */
-    bool generates;      /* it has a head: text; else embeddings alone. False without a plan */
-    af_pooling pooling;  /* of its embeddings; AF_POOLING_MODEL without a plan */
-    const char *why_not; /* where not runnable, one line; else "" */
+    uint64_t kv_bytes;      /* of an f16 cache for `context` tokens of one sequence; 0 without a plan */
+    uint64_t kv_bytes_q8_0; /* of a q8_0 cache likewise */
+    bool has_template;      /* tokenizer.chat_template is there */
+    bool runnable;          /* there is a plan; with AF_LOAD_HEADER: the architecture is known and there are tensors */
+    bool generates;         /* it has a head: text; else embeddings alone. False without a plan */
+    af_pooling pooling;     /* of its embeddings; AF_POOLING_MODEL without a plan */
+    const char *why_not;    /* where not runnable, one line; else "" */
     af_sampling_hint sampling;
 } af_model_info;
 

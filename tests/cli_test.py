@@ -102,7 +102,7 @@ def test_wrong_usage(arguments, said):
     ("--threads", "99999999999999999999", "from 0 to 1024"), ("--threads", "", "whole number"),
     ("--max-tokens", "-2", "from -1"), ("--temperature", "nan", "a number from 0"),
     ("--temperature", "-0.1", "a number from 0"),
-    ("--top-p", "1.1", "to 1"), ("--kv", "f8", "f16|f32"), ("--kv", "", "f16|f32"), ("--kv", "f16|f32", "f16|f32"),
+    ("--top-p", "1.1", "to 1"), ("--kv", "f8", "f16|f32|q8_0"), ("--kv", "", "f16|f32|q8_0"), ("--kv", "f16|f32", "f16|f32|q8_0"),
     ("--prefill-chunk", "0", "from 1"), ("--seed", "-2", "from -1"),
 ])
 def test_values_out_of_bounds(option, found, allowed):
@@ -310,7 +310,7 @@ def test_probe(toy):
     info = shimmy_json("probe", toy)
     assert (info["architecture"], info["context"]) == ("llama", 2048)
     assert info["chat_template"] is True and info["runnable"] is True
-    assert info["parameters"] == info["active_parameters"] > 0 and info["kv_bytes"] > 0 and "F32" in info["mix"]
+    assert info["parameters"] == info["active_parameters"] > 0 and info["kv_bytes"] > info["kv_bytes_q8_0"] > 0 and "F32" in info["mix"]
     text = shimmy("probe", toy).stdout.decode()
     for label in ("architecture", "parameters", "active parameters", "quantization", "context", "kv bytes",
                   "chat template"):

@@ -11,16 +11,17 @@
 #include <stdio.h>
 
 static json_t *info_json(const af_model_info *info, const char *name) {
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}", "name",
-        shimmy_json_string(name), "path", shimmy_json_string(info->path), "title", shimmy_json_string(info->name),
-        "architecture", shimmy_json_string(info->architecture), "parameters", (json_int_t)info->parameters,
-        "active_parameters", (json_int_t)info->active_parameters, "quantization",
-        shimmy_json_string(info->quantization), "mix", shimmy_json_string(info->mix), "context",
-        (json_int_t)info->context, "kv_bytes", (json_int_t)info->kv_bytes, "file_bytes", (json_int_t)info->file_bytes,
-        "shards", (json_int_t)info->shards, "tensors", (json_int_t)info->tensors, "vocabulary",
-        (json_int_t)info->vocabulary, "layers", (json_int_t)info->layers, "chat_template", info->has_template,
-        "runnable", info->runnable, "why_not", shimmy_json_string(shimmy_without_path(info->why_not, info->path)));
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}",
+                     "name", shimmy_json_string(name), "path", shimmy_json_string(info->path), "title",
+                     shimmy_json_string(info->name), "architecture", shimmy_json_string(info->architecture),
+                     "parameters", (json_int_t)info->parameters, "active_parameters",
+                     (json_int_t)info->active_parameters, "quantization", shimmy_json_string(info->quantization), "mix",
+                     shimmy_json_string(info->mix), "context", (json_int_t)info->context, "kv_bytes",
+                     (json_int_t)info->kv_bytes, "kv_bytes_q8_0", (json_int_t)info->kv_bytes_q8_0, "file_bytes",
+                     (json_int_t)info->file_bytes, "shards", (json_int_t)info->shards, "tensors",
+                     (json_int_t)info->tensors, "vocabulary", (json_int_t)info->vocabulary, "layers",
+                     (json_int_t)info->layers, "chat_template", info->has_template, "runnable", info->runnable,
+                     "why_not", shimmy_json_string(shimmy_without_path(info->why_not, info->path)));
 }
 
 static void print_amount(const char *label, uint64_t count) {
@@ -43,9 +44,11 @@ static void print_info(const af_model_info *info, const char *name) {
     else
         printf("%-20s%s\n", "quantization", "none: a vocabulary without tensors");
     printf("%-20s%" PRIu32 " tokens\n", "context", info->context);
-    if (info->kv_bytes)
-        printf("%-20s%s for that context at f16 (%" PRIu64 ")\n", "kv bytes", shimmy_size(info->kv_bytes, size),
-               info->kv_bytes);
+    if (info->kv_bytes) {
+        char smaller[SHIMMY_SIZE_TEXT];
+        printf("%-20s%s for that context at f16 (%" PRIu64 "), %s at q8_0\n", "kv bytes",
+               shimmy_size(info->kv_bytes, size), info->kv_bytes, shimmy_size(info->kv_bytes_q8_0, smaller));
+    }
     printf("%-20s%" PRIu32 " tokens\n", "vocabulary", info->vocabulary);
     printf("%-20s%s\n", "chat template", info->has_template ? "yes" : "no");
     if (!info->runnable) printf("%-20s%s\n", "not runnable", shimmy_without_path(info->why_not, info->path));

@@ -5,6 +5,7 @@
  * said when it is asked for.
  */
 #include "model/model.h"
+#include "backend/backend.h"
 #include "engine/model_internal.h"
 #include "text/chat.h"
 
@@ -181,7 +182,8 @@ static void open_plan(af_model *m, uint32_t ctx) {
     m->info.pooling = m->plan->pooling;
     m->info.vocabulary = m->plan->vocabulary;
     if (!m->info.context) m->info.context = m->plan->context;
-    m->info.kv_bytes = af_plan_kv_bytes(m->plan, m->plan->context, (af_kv_cost){.elem = sizeof(uint16_t)});
+    m->info.kv_bytes = af_plan_kv_bytes(m->plan, m->plan->context, af_kv_cost_of(AF_KV_F16));
+    m->info.kv_bytes_q8_0 = af_plan_kv_bytes(m->plan, m->plan->context, af_kv_cost_of(AF_KV_Q8_0));
 }
 
 static void judge_header(af_model *m) {
