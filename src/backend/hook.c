@@ -40,6 +40,12 @@ uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]) {
         return one(op->u.delta.out, out);
     case AF_OP_GATE:
         return one(op->u.gate.v, out);
+    case AF_OP_ROUTE:
+        out[0] = op->u.route.ids;
+        out[1] = op->u.route.weights;
+        return 2;
+    case AF_OP_EXPERTS:
+        return one(op->u.experts.out, out);
     }
     return 0;
 }

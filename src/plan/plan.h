@@ -15,6 +15,11 @@
  *     linear  { o, (norm), + residual }
  *     linear  { norm, gate up, GLU }
  *     linear  { down, (norm), + residual }
+ * and in a model of experts the last two are
+ *     norm
+ *     route   { router, choice, weights }
+ *     experts { gate up, GLU, down, + residual }
+ *     linear, linear: the shared expert's, where there is one
  *
  * What varies between families is a parameter of an operation here, never a branch on a name in a kernel. A new
  * operation is one enum entry, one struct, one builder, and one function in each backend.
@@ -34,6 +39,9 @@
 #define AF_KV_PAGE     32 /* tokens in a page of the KV cache */
 #define AF_CONV_TAPS   16 /* of a convolution, at the most */
 
+#define AF_PLAN_EXPERTS 1024 /* the most that one may choose from */
+#define AF_PLAN_USED    64   /* ... and the most it may choose */
+
 typedef uint16_t af_value;
 #define AF_NO_VALUE UINT16_MAX
 
@@ -52,8 +60,12 @@ typedef struct af_norm {
 } af_norm;
 
 /* Elementwise: SILU v / (1 + exp(-v)); GELU the tanh form 0.5 v (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3)));
- * SIGMOID 1 / (1 + exp(-v)). */
-typedef enum af_act { AF_ACT_SILU, AF_ACT_GELU, AF_ACT_SIGMOID } af_act;
+ * SIGMOID 1 / (1 + exp(-v)).
+ * CLAMPED is defined of both sides of a GLU together, act(a) * b being g / (1 + exp(-1.702 g)) * (u + 1) for
+ * g = min(a, 7) and u = b within -7 .. 7. */
+typedef enum af_act { AF_ACT_SILU, AF_ACT_GELU, AF_ACT_SIGMOID, AF_ACT_CLAMPED } af_act;
+#define AF_CLAMP       7.0f
+#define AF_CLAMP_SLOPE 1.702f
 
 /* Rotation of pair i of the first `rotated` elements of each head at position p, by angle p * inv_freq[i]:
  *   (a, b) -> (a cos - b sin, a sin + b cos) * magnitude
@@ -95,7 +107,9 @@ typedef enum af_op_kind {
     AF_OP_STATE,
     AF_OP_CONV,
     AF_OP_DELTA,
-    AF_OP_GATE
+    AF_OP_GATE,
+    AF_OP_ROUTE,
+    AF_OP_EXPERTS
 } af_op_kind;
 
 /* out[t] = table[token[t]] * scale + positions[position[t]], or + positions[0] for all where there is a single row */
@@ -230,6 +244,65 @@ typedef struct af_op_gate {
     af_act act;
 } af_op_gate;
 
+/* Which experts each token goes to, and how much each counts. r = W in + bias, one number an expert.
+ *   score   SOFTMAX softmax(r), SIGMOID 1 / (1 + exp(-r)), RAW r
+ *   choice  score + choice_bias
+ *   groups > 1: experts stand in so many equal groups, one after another; a group is worth the sum of its two largest
+ *           choices, and all but the groups_used of largest worth are left out
+ *   chosen  the `used` experts of largest choice
+ *   weight  PLAIN the score of each chosen one; SHARE that, divided by the larger of 2^-14 and the chosen ones' sum;
+ *           CHOSEN softmax over the scores of the chosen; and then times scale
+ * Of equals the lower index is chosen; a NaN counts as the smallest number. `ids` of a token holds its experts in
+ * rising order as floats, which they are exactly; `weights` what each counts, in that order. Sums run in that order. */
+typedef enum af_score { AF_SCORE_SOFTMAX, AF_SCORE_SIGMOID, AF_SCORE_RAW } af_score;
+typedef enum af_weigh { AF_WEIGH_PLAIN, AF_WEIGH_SHARE, AF_WEIGH_CHOSEN } af_weigh;
+#define AF_LEAST_SHARE 0x1p-14f
+typedef struct af_op_route {
+    af_value in;
+    af_value ids, weights;    /* both (tokens, used) */
+    af_matrix w;              /* (experts, width) */
+    const float *bias;        /* (experts), or NULL */
+    const float *choice_bias; /* (experts), or NULL */
+    af_score score;
+    af_weigh weigh;
+    float scale;
+    uint32_t groups, groups_used; /* groups 0 or 1: all may be chosen */
+} af_op_route;
+
+/* Experts' matrices of one shape: expert e's begins at w.data + e * stride. */
+typedef struct af_stack {
+    af_matrix w;       /* expert 0's */
+    size_t stride;     /* bytes */
+    const float *bias; /* (experts, rows), or NULL */
+} af_stack;
+
+static inline af_matrix af_stack_at(const af_stack *stack, uint32_t expert) {
+    af_matrix w = stack->w;
+    w.data = (const unsigned char *)w.data + expert * stack->stride;
+    return w;
+}
+
+static inline const float *af_stack_bias(const af_stack *stack, uint32_t expert) { /* (rows), or NULL */
+    return stack->bias ? stack->bias + (size_t)expert * stack->w.rows : NULL;
+}
+
+/* For the experts e of a token, as ROUTE or another wrote them to ids and weights, in their order:
+ *   h_e = act(G_e in + bias) * (U_e in + bias)
+ *   out = residual + sum over e of (scale * weight_e) (D_e h_e + bias)
+ * out may be the same value as residual, and is not `in`. Only matrices of experts that some token goes to are read. An
+ * expert that is shared but has a gate of its own, sigmoid(w in), is a mixture of one: ROUTE with one row, SIGMOID,
+ * PLAIN. One without a gate is two LINEARs. */
+typedef struct af_op_experts {
+    af_value in, ids, weights;
+    uint32_t experts;
+    af_stack gate, up; /* (hidden, width) each */
+    af_stack down;     /* (width, hidden) */
+    af_act act;
+    af_value residual; /* AF_NO_VALUE: none */
+    float scale;
+    af_value out;
+} af_op_experts;
+
 typedef struct af_op {
     af_op_kind kind;
     int32_t layer;    /* -1 before the first and after the last */
@@ -245,6 +318,8 @@ typedef struct af_op {
         af_op_conv conv;
         af_op_delta delta;
         af_op_gate gate;
+        af_op_route route;
+        af_op_experts experts;
     } u;
 } af_op;
 

@@ -183,6 +183,43 @@ static int check_gate(const check *c) {
     return status ? status : expect_norm(c, &g->norm, "width of its norm", g->dim);
 }
 
+/* `what` must be from 1 to `most`. */
+static int expect_count(const check *c, const char *what, uint32_t found, uint32_t most) {
+    if (found >= 1 && found <= most) return 0;
+    return af_fail(c->error, AF_EFORMAT, "%s: %s is %u, allowed 1 to %u", c->op->name, what, found, most);
+}
+
+static int expect_groups(const check *c, const af_op_route *r) {
+    if (r->groups <= 1) return 0;
+    int status = expect(c, NULL, "what is left of the experts after whole groups", r->w.rows % r->groups, 0);
+    if (!status) status = expect_count(c, "groups that may be chosen from", r->groups_used, r->groups);
+    if (status) return status;
+    const uint32_t within = r->w.rows / r->groups * r->groups_used, used = width_of(c, r->ids);
+    return expect_count(c, "experts chosen from the groups", used, within);
+}
+
+static int check_route(const check *c) {
+    const af_op_route *r = &c->op->u.route;
+    const uint32_t used = width_of(c, r->ids);
+    assert(r->ids != r->weights && r->in != r->ids && r->in != r->weights);
+    int status = expect_count(c, "number of experts", r->w.rows, AF_PLAN_EXPERTS);
+    if (!status) status = expect_matrix(c, &r->w, r->w.rows, width_of(c, r->in));
+    if (!status) status = expect(c, NULL, "number of weights", width_of(c, r->weights), used);
+    if (!status) status = expect_count(c, "experts chosen", used, r->w.rows < AF_PLAN_USED ? r->w.rows : AF_PLAN_USED);
+    return status ? status : expect_groups(c, r);
+}
+
+static int check_experts(const check *c) {
+    const af_op_experts *e = &c->op->u.experts;
+    const uint32_t in = width_of(c, e->in), out = width_of(c, e->out), hidden = e->up.w.rows;
+    assert(e->out != e->in && (e->residual == AF_NO_VALUE || width_of(c, e->residual) == out));
+    int status = expect_count(c, "number of experts", e->experts, AF_PLAN_EXPERTS);
+    if (!status) status = expect(c, NULL, "number of weights", width_of(c, e->weights), width_of(c, e->ids));
+    if (!status) status = expect_matrix(c, &e->gate.w, hidden, in);
+    if (!status) status = expect_matrix(c, &e->up.w, hidden, in);
+    return status ? status : expect_matrix(c, &e->down.w, out, hidden);
+}
+
 int af_plan_check(const af_plan *plan, const af_op *op, af_error *error) {
     static int (*const checks[])(const check *) = {
         [AF_OP_EMBED] = check_embed,   [AF_OP_NORM] = check_norm,
@@ -190,6 +227,7 @@ int af_plan_check(const af_plan *plan, const af_op *op, af_error *error) {
         [AF_OP_ATTEND] = check_attend, [AF_OP_HEAD] = check_head,
         [AF_OP_STATE] = check_state,   [AF_OP_CONV] = check_conv,
         [AF_OP_DELTA] = check_delta,   [AF_OP_GATE] = check_gate,
+        [AF_OP_ROUTE] = check_route,   [AF_OP_EXPERTS] = check_experts,
     };
     assert((size_t)op->kind < sizeof checks / sizeof *checks && op->name);
     const check c = {plan, op, error};

@@ -7,7 +7,7 @@
  * nearest integer, is 254 * q + q2 with both in -127 .. 127; the first strand is q with d = 254 * d2, the second q2
  * with d2. Products are linear, so kernels multiply strands as if they were tokens and add the two when they store.
  *
- * Up to 16 strands lie side by side, block after block, so that a tile of strands reads one stream and no two compete
+ * Up to AF_LANES (16) strands lie side by side, block after block, so that a tile of strands reads one stream and no two compete
  * for the same cache set; smaller batches lie closer (`lanes`). Every array below has an entry for each (strand,
  * block), at af_acts_at().
  */
@@ -15,8 +15,6 @@
 #define AF_CPU_ACTS_H
 
 #include "backend/cpu/layout.h"
-
-#define AF_LANES 16 /* the most strands side by side; a tile of strands never crosses such a group */
 
 #define AF_FINE 254.0f /* steps of a fine token's second strand in one of its first */
 

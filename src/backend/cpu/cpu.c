@@ -16,10 +16,10 @@
 
 /* ---- Matrices ---- */
 
-/* The matrices of an operation; returns how many. */
+/* The matrices of an operation that is not EXPERTS; returns how many. */
 static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_PLAN_PARTS]) {
-    if (op->kind == AF_OP_HEAD) {
-        out[0] = &op->u.head.w;
+    if (op->kind == AF_OP_HEAD || op->kind == AF_OP_ROUTE) {
+        out[0] = op->kind == AF_OP_HEAD ? &op->u.head.w : &op->u.route.w;
         return 1;
     }
     if (op->kind != AF_OP_LINEAR) return 0;
@@ -47,13 +47,30 @@ static bool enters(const af_op *op, af_value value) {
     return op->kind == AF_OP_CONV && value == op->u.conv.in;
 }
 
+/* Experts' matrices stand in the order that a token reads them; none is used twice. */
+static void place_experts(af_cpu *cpu, size_t i) {
+    const af_op_experts *e = &cpu->plan->ops[i].u.experts;
+    const af_stack *const stacks[] = {&e->gate, &e->up, &e->down};
+    cpu->ops[i].experts = cpu->matrix_count;
+    for (uint32_t expert = 0; expert < e->experts; expert++)
+        for (int s = 0; s < 3; s++) cpu->matrices[cpu->matrix_count++] = af_stack_at(stacks[s], expert);
+}
+
+/* The most matrices that a plan can have. */
+static size_t matrix_room(const af_plan *plan) {
+    size_t room = plan->op_count * AF_PLAN_PARTS;
+    for (size_t i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].kind == AF_OP_EXPERTS) room += (size_t)plan->ops[i].u.experts.experts * 3;
+    return room;
+}
+
 /* Where the rounding of activations to 8 bits is felt most for its cost, they take 15: before the head, and on both
  * sides of attention. Divergence from exact over 640 tokens of SmolLM2: 0.0036 with none of it, 0.0023 with the head,
  * 0.0015 with q, k and v too, a seventh of all products, 0.0013 with the way out as well, another tenth; the rest,
  * three quarters of the products, would halve it once more. */
 static bool wants_fine(const af_plan *plan, size_t i) {
     const af_op *op = &plan->ops[i];
-    if (op->kind != AF_OP_LINEAR) return op->kind == AF_OP_HEAD;
+    if (op->kind != AF_OP_LINEAR) return op->kind == AF_OP_HEAD || op->kind == AF_OP_ROUTE;
     if (i > 0 && (plan->ops[i - 1].kind == AF_OP_ATTEND || plan->ops[i - 1].kind == AF_OP_GATE)) return true;
     const af_value out = op->u.linear.parts[0].out;
     while (++i < plan->op_count && plan->ops[i].layer == op->layer)
@@ -64,8 +81,10 @@ static bool wants_fine(const af_plan *plan, size_t i) {
 static int pack_all(af_cpu *cpu, af_error *error) {
     const af_plan *plan = cpu->plan;
     const af_matrix *w[AF_PLAN_PARTS];
-    for (size_t i = 0; i < plan->op_count; i++)
+    for (size_t i = 0; i < plan->op_count; i++) {
         for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) place_of(cpu, w[j]);
+        if (plan->ops[i].kind == AF_OP_EXPERTS) place_experts(cpu, i);
+    }
     const int status = af_packed_set_open(cpu->pool, cpu->matrices, cpu->matrix_count, cpu->options.exact, cpu->isa,
                                           cpu->options.progress, cpu->options.progress_user, &cpu->packed, error);
     for (size_t i = 0; i < plan->op_count && !status; i++) {
@@ -79,14 +98,14 @@ static int pack_all(af_cpu *cpu, af_error *error) {
 
 /* ---- Memory ---- */
 
-static int open_rows(af_cpu_rows *rows, size_t count, size_t width, const char *what, af_error *error) {
+int af_cpu_open_rows(af_cpu_rows *rows, size_t count, size_t width, const char *what, af_error *error) {
     rows->stride = (width + VECTOR - 1) / VECTOR * VECTOR;
     rows->bytes = count * rows->stride * sizeof(float); /* both below 2^32, checked by check_options and the plan */
     rows->p = rows->bytes ? af_os_pages(rows->bytes, rows->bytes >= HUGE_BYTES) : NULL;
     return rows->p || !rows->bytes ? 0 : af_fail_memory(error, rows->bytes, what);
 }
 
-static void close_rows(af_cpu_rows *rows) {
+void af_cpu_close_rows(af_cpu_rows *rows) {
     if (rows->p) af_os_pages_free(rows->p, rows->bytes);
 }
 
@@ -94,14 +113,14 @@ static uint32_t larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-/* The widest input and output of all linear operations. */
+/* The widest input and output of all products but the experts'. */
 static void widest(const af_plan *plan, uint32_t *in, uint32_t *out) {
     const af_matrix *w[AF_PLAN_PARTS];
     *in = *out = 0;
     for (size_t i = 0; i < plan->op_count; i++)
         for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) {
             *in = larger(*in, w[j]->cols);
-            if (plan->ops[i].kind == AF_OP_LINEAR) *out = larger(*out, w[j]->rows);
+            if (plan->ops[i].kind != AF_OP_HEAD) *out = larger(*out, w[j]->rows);
         }
 }
 
@@ -112,16 +131,18 @@ static int open_values(af_cpu *cpu, af_error *error) {
     widest(plan, &in, &out);
     int status = 0;
     for (size_t i = 0; i < plan->value_count && !status; i++)
-        status = open_rows(&cpu->values[i], tokens, plan->widths[i], "activations", error);
-    if (!status) status = open_rows(&cpu->normed, larger(tokens, rows), in, "activations", error);
-    if (!status) status = open_rows(&cpu->product, tokens, out, "activations", error);
+        status = af_cpu_open_rows(&cpu->values[i], tokens, plan->widths[i], "activations", error);
+    if (!status) status = af_cpu_open_rows(&cpu->normed, larger(tokens, rows), in, "activations", error);
+    if (!status) status = af_cpu_open_rows(&cpu->product, tokens, out, "activations", error);
     const af_op_head *head = af_plan_head(plan);
-    if (!status && head) status = open_rows(&cpu->logits, rows, head->w.rows, "logits", error);
-    if (!status && af_plan_state(plan)) status = open_rows(&cpu->states, tokens, plan->width, "states", error);
+    if (!status && head) status = af_cpu_open_rows(&cpu->logits, rows, head->w.rows, "logits", error);
+    if (!status && af_plan_state(plan)) status = af_cpu_open_rows(&cpu->states, tokens, plan->width, "states", error);
     if (!status) status = af_acts_open(2 * larger(tokens, rows), in, &cpu->acts, error);
+    if (!status) status = af_cpu_experts_open(plan, tokens, &cpu->experts, error);
     for (size_t i = 0; i < plan->rope_count && !status; i++) {
-        status = open_rows(&cpu->turns[i].cosines, tokens, plan->ropes[i].rotated, "rotations", error);
-        if (!status) status = open_rows(&cpu->turns[i].sines, tokens, plan->ropes[i].rotated, "rotations", error);
+        status = af_cpu_open_rows(&cpu->turns[i].cosines, tokens, plan->ropes[i].rotated, "rotations", error);
+        if (!status)
+            status = af_cpu_open_rows(&cpu->turns[i].sines, tokens, plan->ropes[i].rotated, "rotations", error);
     }
     return status;
 }
@@ -150,7 +171,7 @@ static int open_workers(af_cpu *cpu, af_error *error) {
                                           .part = (float *)(void *)(p + linear + q + w),
                                           .total = (float *)(void *)(p + linear + q + w + state)};
     }
-    return open_rows(&cpu->partials, 1, needs.partials, "attention", error);
+    return af_cpu_open_rows(&cpu->partials, 1, needs.partials, "attention", error);
 }
 
 static void *table(size_t count, size_t size, int *status, af_error *error) {
@@ -164,7 +185,7 @@ static int open_tables(af_cpu *cpu, af_error *error) {
     const uint32_t tokens = cpu->options.max_tokens, rows = cpu->options.max_rows;
     int status = 0;
     cpu->ops = table(plan->op_count, sizeof *cpu->ops, &status, error);
-    cpu->matrices = table(plan->op_count * AF_PLAN_PARTS, sizeof *cpu->matrices, &status, error);
+    cpu->matrices = table(matrix_room(plan), sizeof *cpu->matrices, &status, error);
     cpu->workers = table(cpu->threads, sizeof *cpu->workers, &status, error);
     cpu->values = table(plan->value_count, sizeof *cpu->values, &status, error);
     cpu->turns = table(plan->rope_count, sizeof *cpu->turns, &status, error);
@@ -186,17 +207,18 @@ static int open_tables(af_cpu *cpu, af_error *error) {
 static void cpu_close(af_backend *backend) {
     af_cpu *cpu = (af_cpu *)backend;
     af_packed_set_close(cpu->packed);
-    for (size_t i = 0; cpu->values && i < cpu->plan->value_count; i++) close_rows(&cpu->values[i]);
+    for (size_t i = 0; cpu->values && i < cpu->plan->value_count; i++) af_cpu_close_rows(&cpu->values[i]);
     for (size_t i = 0; cpu->turns && i < cpu->plan->rope_count; i++) {
-        close_rows(&cpu->turns[i].cosines);
-        close_rows(&cpu->turns[i].sines);
+        af_cpu_close_rows(&cpu->turns[i].cosines);
+        af_cpu_close_rows(&cpu->turns[i].sines);
     }
-    close_rows(&cpu->normed);
-    close_rows(&cpu->product);
-    close_rows(&cpu->logits);
-    close_rows(&cpu->states);
-    close_rows(&cpu->partials);
+    af_cpu_close_rows(&cpu->normed);
+    af_cpu_close_rows(&cpu->product);
+    af_cpu_close_rows(&cpu->logits);
+    af_cpu_close_rows(&cpu->states);
+    af_cpu_close_rows(&cpu->partials);
     af_acts_close(cpu->acts);
+    af_cpu_experts_close(cpu->experts);
     af_kv_store_close(&cpu->kv);
     af_carry_store_close(&cpu->carries);
     if (cpu->worker_memory) af_os_pages_free(cpu->worker_memory, cpu->worker_bytes);

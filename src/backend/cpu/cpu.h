@@ -1,7 +1,7 @@
 /* cpu.h - what the files of the CPU backend share: the compiled plan and the batch that is running.
  *
- * cpu.c compiles a plan and frees it, cpu_batch.c takes a batch through the operations, cpu_ops.c, cpu_linear.c and
- * cpu_attend.c run one operation each, cpu_recur.c those of recurrent layers.
+ * cpu.c compiles a plan and frees it, cpu_batch.c takes a batch through the operations, cpu_ops.c, cpu_linear.c,
+ * cpu_attend.c, cpu_route.c and cpu_experts.c run them, cpu_recur.c those of recurrent layers.
  *
  * Invariants
  *   1. nothing is allocated after af_cpu_open;
@@ -34,8 +34,11 @@ static inline float *af_cpu_row(const af_cpu_rows *rows, size_t row) {
 typedef struct af_cpu_op {
     const af_op *op;
     const af_packed *packed[AF_PLAN_PARTS];
-    bool fine; /* its activations take 15 bits */
+    bool fine;      /* its activations take 15 bits */
+    size_t experts; /* of EXPERTS: where in cpu->packed expert 0's gate, up and down are, then expert 1's, ... */
 } af_cpu_op;
+
+typedef struct af_cpu_experts af_cpu_experts; /* memory of EXPERTS, cpu_experts.c */
 
 /* Memory of one thread of the pool. */
 typedef struct af_cpu_worker {
@@ -88,7 +91,8 @@ typedef struct af_cpu {
     af_cpu_rows states;   /* (max_tokens, the plan's width) */
     af_cpu_rows partials; /* attention states of one batch, a row of floats */
     af_acts *acts;
-    af_cpu_turns *turns; /* one for each of plan->ropes */
+    af_cpu_experts *experts; /* NULL: the plan has none */
+    af_cpu_turns *turns;     /* one for each of plan->ropes */
     af_kv_store kv;
     af_carry_store carries;
     uint32_t rows_embedded; /* since the embedding's pages were last let go */
@@ -133,6 +137,15 @@ void af_cpu_gate(af_cpu *cpu, const af_cpu_op *op);
 
 /* Notes how far the batch takes each sequence's recurrent states; asserts that they stand where it begins. */
 void af_cpu_reach(af_cpu *cpu);
+void af_cpu_route(af_cpu *cpu, const af_cpu_op *op);
+void af_cpu_mix(af_cpu *cpu, const af_cpu_op *op); /* EXPERTS */
+
+int af_cpu_experts_open(const af_plan *plan, uint32_t max_tokens, af_cpu_experts **out, af_error *error);
+void af_cpu_experts_close(af_cpu_experts *experts);
+
+/* Rows of `width` floats, each from a whole vector on. */
+int af_cpu_open_rows(af_cpu_rows *rows, size_t count, size_t width, const char *what, af_error *error);
+void af_cpu_close_rows(af_cpu_rows *rows);
 
 /* Floats that cpu_attend.c wants of `partials`, and of a worker's q, w and states, for a plan. */
 typedef struct af_cpu_attend_needs {

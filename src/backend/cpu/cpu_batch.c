@@ -9,6 +9,7 @@ static void (*const run_op[])(af_cpu *cpu, const af_cpu_op *op) = {
     [AF_OP_ATTEND] = af_cpu_attend, [AF_OP_HEAD] = af_cpu_head,
     [AF_OP_STATE] = af_cpu_state,   [AF_OP_CONV] = af_cpu_conv,
     [AF_OP_DELTA] = af_cpu_delta,   [AF_OP_GATE] = af_cpu_gate,
+    [AF_OP_ROUTE] = af_cpu_route,   [AF_OP_EXPERTS] = af_cpu_mix,
 };
 
 static af_cpu_choices *choices_of(af_cpu *cpu, af_ticket ticket) {

@@ -5,52 +5,35 @@
  * the product, rows are finished. Everything elementwise after the product (bias, activation, GLU, residual) is done by
  * the task that made those columns, while they are in its cache.
  */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_linear.h"
 
 #include <math.h>
 #include <string.h>
 
 #define TASKS_A_THREAD 8u /* so that a slow core holds up the others little */
 
-/* One pool job: the products of up to AF_PLAN_PARTS matrices with the rows in cpu->acts. */
-typedef struct product {
-    af_cpu *cpu;
-    const af_cpu_op *op;
-    uint32_t tokens;
-    uint32_t part_count; /* walked one after another; a GLU's two parts are walked together, as one */
-    uint32_t panels_a_task;
-    uint32_t tasks[AF_PLAN_PARTS]; /* of each part */
-    af_cpu_rows to[AF_PLAN_PARTS]; /* where each part's product goes */
-    /* What is done to columns begin .. end - 1 of part i when they are there. */
-    void (*finish)(const struct product *p, uint32_t part, uint32_t begin, uint32_t end);
-} product;
-
-static uint32_t part_rows(const product *p, uint32_t part) {
-    return p->op->op->kind == AF_OP_HEAD ? p->op->op->u.head.w.rows : p->op->op->u.linear.parts[part].w.rows;
-}
-
-static void multiply(const product *p, uint32_t part, uint32_t begin, uint32_t end, uint32_t worker) {
+static void multiply(const af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end, uint32_t worker) {
     af_packed_multiply(p->op->packed[part], p->cpu->acts, begin, end, p->to[part].p, p->to[part].stride,
                        p->cpu->workers[worker].linear);
 }
 
-static bool is_glu(const product *p) {
+static bool is_glu(const af_cpu_product *p) {
     return p->op->op->kind == AF_OP_LINEAR && p->op->op->u.linear.combine == AF_COMBINE_GLU;
 }
 
 static void run_product(void *user, uint32_t task, uint32_t worker) {
-    const product *p = user;
+    const af_cpu_product *p = user;
     uint32_t part = 0;
     while (task >= p->tasks[part]) task -= p->tasks[part++];
     const uint32_t begin = task * p->panels_a_task, panels = af_packed_panels(p->op->packed[part]);
     const uint32_t end = panels - begin < p->panels_a_task ? panels : begin + p->panels_a_task;
     multiply(p, part, begin, end, worker);
     if (is_glu(p)) multiply(p, 1, begin, end, worker);
-    const uint32_t rows = part_rows(p, part), last = end * AF_PANEL;
+    const uint32_t rows = af_packed_rows(p->op->packed[part]), last = end * AF_PANEL;
     p->finish(p, part, begin * AF_PANEL, last < rows ? last : rows);
 }
 
-static void run_all(product *p) {
+void af_cpu_run_product(af_cpu_product *p) {
     uint32_t panels = 0, tasks = 0;
     for (uint32_t i = 0; i < p->part_count; i++) panels += af_packed_panels(p->op->packed[i]);
     const uint32_t wanted = p->cpu->threads * TASKS_A_THREAD;
@@ -64,18 +47,7 @@ static void run_all(product *p) {
 
 /* ---- Before the product ---- */
 
-typedef struct intake {
-    const af_norm *norm;
-    const af_cpu_rows *in;
-    const uint32_t *rows; /* of in; NULL: all of them */
-    uint32_t width;
-    bool fill; /* cpu->normed is written: rows are normed or gathered */
-    bool quantize, fine;
-    uint32_t rounding; /* af_backend_options.rounding where it applies; 0: none */
-} intake;
-
-/* A row as if it had been rounded to eight bits, `columns` together, and read back. */
-static void round_row(float *row, uint32_t width, uint32_t columns) {
+void af_cpu_round_row(float *row, uint32_t width, uint32_t columns) {
     for (uint32_t begin = 0; begin < width; begin += columns) {
         const uint32_t n = width - begin < columns ? width - begin : columns;
         float most = 0;
@@ -85,13 +57,12 @@ static void round_row(float *row, uint32_t width, uint32_t columns) {
     }
 }
 
-/* The rounding that was asked for, where an operation's weights are in blocks. */
-static uint32_t rounding_of(const af_cpu *cpu, const af_matrix *w) {
+uint32_t af_cpu_rounding(const af_cpu *cpu, const af_matrix *w) {
     return w->format->block_elems > 1 ? cpu->options.rounding : 0;
 }
 
 static void take_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
-    const intake *take = job;
+    const af_cpu_intake *take = job;
     for (uint32_t t = begin; take->fill && t < end; t++) {
         const float *in = af_cpu_row(take->in, take->rows ? take->rows[t] : t);
         float *out = af_cpu_row(&cpu->normed, t);
@@ -99,13 +70,12 @@ static void take_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end
             cpu->kernels->norm(take->norm, 0, in, out);
         else
             memcpy(out, in, take->width * sizeof *out);
-        if (take->rounding) round_row(out, take->width, take->rounding);
+        if (take->rounding) af_cpu_round_row(out, take->width, take->rounding);
     }
     if (take->quantize) af_acts_quantize(cpu->acts, cpu->isa, begin, end);
 }
 
-/* Fills cpu->acts with `count` rows. */
-static void take_in(af_cpu *cpu, const intake *take, uint32_t count) {
+void af_cpu_take_in(af_cpu *cpu, const af_cpu_intake *take, uint32_t count) {
     const af_cpu_rows *from = take->fill ? &cpu->normed : take->in;
     af_acts_set(cpu->acts, from->p, from->stride, count, take->width, take->fine);
     if (take->fill || take->quantize) af_cpu_ranges(cpu, take_rows, take, count, take->width);
@@ -134,7 +104,7 @@ static void put(const af_lane_kernels *k, float *out, const float *residual, con
     if (scale != 1.0f) k->scale(out, scale, n);
 }
 
-static void finish_linear(const product *p, uint32_t part, uint32_t begin, uint32_t end) {
+static void finish_linear(const af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end) {
     const af_op_linear *l = &p->op->op->u.linear;
     const af_lane_kernels *k = p->cpu->kernels;
     const size_t n = end - begin;
@@ -170,26 +140,26 @@ void af_cpu_linear(af_cpu *cpu, const af_cpu_op *op) {
     const uint32_t tokens = cpu->batch->token_count;
     const bool glu = l->combine == AF_COMBINE_GLU;
     const bool later = l->post.kind != AF_NORM_NONE || l->residual != AF_NO_VALUE;
-    const uint32_t rounding = rounding_of(cpu, &l->parts[0].w);
-    const intake take = {.norm = &l->pre,
-                         .in = &cpu->values[l->in],
-                         .width = l->parts[0].w.cols,
-                         .fill = l->pre.kind != AF_NORM_NONE || rounding,
-                         .quantize = any_int8(op, l->part_count),
-                         .fine = op->fine,
-                         .rounding = rounding};
-    take_in(cpu, &take, tokens);
-    product p = {
+    const uint32_t rounding = af_cpu_rounding(cpu, &l->parts[0].w);
+    const af_cpu_intake take = {.norm = &l->pre,
+                                .in = &cpu->values[l->in],
+                                .width = l->parts[0].w.cols,
+                                .fill = l->pre.kind != AF_NORM_NONE || rounding,
+                                .quantize = any_int8(op, l->part_count),
+                                .fine = op->fine,
+                                .rounding = rounding};
+    af_cpu_take_in(cpu, &take, tokens);
+    af_cpu_product p = {
         .cpu = cpu, .op = op, .tokens = tokens, .part_count = glu ? 1 : l->part_count, .finish = finish_linear};
     for (uint32_t i = 0; i < l->part_count; i++)
         p.to[i] = later || (glu && i == 1) ? cpu->product : cpu->values[l->parts[i].out];
-    run_all(&p);
+    af_cpu_run_product(&p);
     if (l->post.kind != AF_NORM_NONE) af_cpu_ranges(cpu, post_rows, l, tokens, l->parts[0].w.rows);
 }
 
 /* ---- Head ---- */
 
-static void finish_head(const product *p, uint32_t part, uint32_t begin, uint32_t end) {
+static void finish_head(const af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end) {
     const af_op_head *head = &p->op->op->u.head;
     const af_lane_kernels *k = p->cpu->kernels;
     const size_t n = end - begin;
@@ -214,17 +184,17 @@ static void choose(af_cpu *cpu, const af_op_head *head) {
 void af_cpu_head(af_cpu *cpu, const af_cpu_op *op) {
     const af_op_head *head = &op->op->u.head;
     if (cpu->row_count == 0) return;
-    const intake take = {.norm = &head->norm,
-                         .in = &cpu->values[head->in],
-                         .rows = cpu->wanted,
-                         .width = head->w.cols,
-                         .fill = true,
-                         .quantize = any_int8(op, 1),
-                         .fine = op->fine,
-                         .rounding = rounding_of(cpu, &head->w)};
-    take_in(cpu, &take, cpu->row_count);
-    product p = {
+    const af_cpu_intake take = {.norm = &head->norm,
+                                .in = &cpu->values[head->in],
+                                .rows = cpu->wanted,
+                                .width = head->w.cols,
+                                .fill = true,
+                                .quantize = any_int8(op, 1),
+                                .fine = op->fine,
+                                .rounding = af_cpu_rounding(cpu, &head->w)};
+    af_cpu_take_in(cpu, &take, cpu->row_count);
+    af_cpu_product p = {
         .cpu = cpu, .op = op, .tokens = cpu->row_count, .part_count = 1, .to = {cpu->logits}, .finish = finish_head};
-    run_all(&p);
+    af_cpu_run_product(&p);
     choose(cpu, head);
 }

@@ -55,6 +55,7 @@ typedef struct af_lane_kernels {
     void (*glu)(af_act act, float *v, const float *other, size_t n);                            /* v = act(v) * other */
     void (*residual)(float *out, const float *residual, const float *y, float scale, size_t n); /* residual + scale y */
     void (*softcap)(float *v, float cap, size_t n); /* v = cap tanh(v / cap) */
+    void (*softmax)(float *v, size_t n);            /* v = softmax(v) */
     int32_t (*best)(const float *v, size_t n);      /* the lowest index of the largest; a NaN is never the largest */
 
     /* Rotates one head in place by one token's table (cpu_ops.c: adjacent pairs have entries doubled, sines signed). */

@@ -67,11 +67,15 @@ LANES_TARGET static void act_row(af_act act, float *v, size_t n) {
     }
 }
 
+LANES_FN lanes glu_lanes(af_act act, lanes v, lanes other) {
+    if (act == AF_ACT_CLAMPED) return lanes_clamped_glu(v, other, AF_CLAMP, AF_CLAMP_SLOPE);
+    return lanes_mul(act_lanes(act, v), other);
+}
+
 LANES_TARGET static void glu_row(af_act act, float *v, const float *other, size_t n) {
     for (size_t i = 0; i < n; i += LANES) {
         const size_t left = lanes_left(n, i);
-        const lanes gate = act_lanes(act, lanes_load_n(v + i, left));
-        lanes_store_n(v + i, lanes_mul(gate, lanes_load_n(other + i, left)), left);
+        lanes_store_n(v + i, glu_lanes(act, lanes_load_n(v + i, left), lanes_load_n(other + i, left)), left);
     }
 }
 
@@ -80,6 +84,21 @@ LANES_TARGET static void residual_row(float *out, const float *residual, const f
         const size_t left = lanes_left(n, i);
         const lanes sum = lanes_fma(lanes_set(scale), lanes_load_n(y + i, left), lanes_load_n(residual + i, left));
         lanes_store_n(out + i, sum, left);
+    }
+}
+
+/* Sums as row_sum does. */
+LANES_TARGET static void softmax_row(float *v, size_t n) {
+    float most = v[0];
+    for (size_t i = 1; i < n; i++) most = v[i] > most ? v[i] : most;
+    for (size_t i = 0; i < n; i += LANES) {
+        const size_t left = lanes_left(n, i);
+        lanes_store_n(v + i, lanes_exp(lanes_sub(lanes_load_n(v + i, left), lanes_set(most))), left);
+    }
+    const lanes sum = lanes_set(row_sum(v, n));
+    for (size_t i = 0; i < n; i += LANES) {
+        const size_t left = lanes_left(n, i);
+        lanes_store_n(v + i, lanes_div(lanes_load_n(v + i, left), sum), left);
     }
 }
 
@@ -126,8 +145,8 @@ LANES_TARGET static void rotate_head(const af_rope *rope, const float *cosines, 
 #define AF_LANE_KERNELS_TABLE                                                                                          \
     {                                                                                                                  \
         .norm = norm_row, .scale = scale_row, .add = add_row, .act = act_row, .glu = glu_row,                          \
-        .residual = residual_row, .softcap = softcap_row, .best = best_of_row, .rotate = rotate_head,                  \
-        .store = {[AF_KV_F16] = store_f16, [AF_KV_F32] = store_f32, [AF_KV_Q8_0] = store_q8_0},                        \
+        .residual = residual_row, .softcap = softcap_row, .softmax = softmax_row, .best = best_of_row,                 \
+        .rotate = rotate_head, .store = {[AF_KV_F16] = store_f16, [AF_KV_F32] = store_f32, [AF_KV_Q8_0] = store_q8_0}, \
         .attend_page =                                                                                                 \
             {[AF_KV_F16] = attend_page_f16, [AF_KV_F32] = attend_page_f32, [AF_KV_Q8_0] = attend_page_q8_0},           \
         .attend_merge = attend_merge, .attend_finish = attend_finish, .gate = gate_row, .conv = conv_row,              \

@@ -29,6 +29,10 @@ struct af_packed_set {
     af_packed packed[];
 };
 
+uint32_t af_packed_rows(const af_packed *packed) {
+    return packed->w.rows;
+}
+
 uint32_t af_packed_panels(const af_packed *packed) {
     return (uint32_t)(((uint64_t)packed->w.rows + AF_PANEL - 1) / AF_PANEL);
 }
@@ -202,14 +206,13 @@ static const unsigned char *panel_of(const af_packed *p, uint32_t panel, void *s
     return scratch;
 }
 
-void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t panel_begin, uint32_t panel_end,
-                        float *out, size_t stride, void *scratch) {
-    assert(acts->width == packed->w.cols && panel_end <= af_packed_panels(packed));
+void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint32_t begin, uint32_t end,
+                             uint32_t panel_begin, uint32_t panel_end, float *out, size_t stride, void *scratch) {
+    assert(acts->width == packed->w.cols && panel_end <= af_packed_panels(packed) && begin % AF_LANES == 0);
     /* Decoding costs more than fetching activations again: in exact mode all tokens pass a panel at once. */
-    uint32_t count = af_packed_wants_int8(packed) ? acts->strands : acts->tokens;
-    uint32_t chunk = packed->exact ? count : chunk_of(packed);
-    for (uint32_t t = 0; t < count; t += chunk) {
-        uint32_t end = count - t < chunk ? count : t + chunk;
+    const uint32_t chunk = packed->exact ? end - begin : chunk_of(packed);
+    for (uint32_t t = begin, last; t < end; t = last) {
+        last = end - t < chunk ? end : t + chunk;
         for (uint32_t i = panel_begin; i < panel_end; i++) {
             packed->multiply(&(af_panel_job){
                 .panel = panel_of(packed, i, scratch),
@@ -217,11 +220,17 @@ void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t p
                 .cols = packed->w.cols,
                 .rows = panel_rows(packed, i),
                 .begin = t,
-                .end = end,
+                .end = last,
                 .out = out + (size_t)i * AF_PANEL,
                 .stride = stride,
                 .scratch = scratch,
             });
         }
     }
+}
+
+void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t panel_begin, uint32_t panel_end,
+                        float *out, size_t stride, void *scratch) {
+    const uint32_t count = af_packed_wants_int8(packed) ? acts->strands : acts->tokens;
+    af_packed_multiply_some(packed, acts, 0, count, panel_begin, panel_end, out, stride, scratch);
 }

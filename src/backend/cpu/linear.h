@@ -38,6 +38,7 @@ int af_packed_set_open(af_pool *pool, const af_matrix *w, size_t count, bool exa
 void af_packed_set_close(af_packed_set *set);
 const af_packed *af_packed_at(const af_packed_set *set, size_t i); /* lives as long as the set */
 
+uint32_t af_packed_rows(const af_packed *packed);
 uint32_t af_packed_panels(const af_packed *packed); /* ceil(rows / AF_PANEL) */
 uint64_t af_packed_bytes(const af_packed *packed);
 bool af_packed_wants_int8(const af_packed *packed); /* false: it multiplies the f32 activations */
@@ -59,5 +60,10 @@ void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t 
 size_t af_linear_scratch_bytes(const af_packed *packed);
 void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t panel_begin, uint32_t panel_end,
                         float *out, size_t stride, void *scratch);
+
+/* The same for strands begin .. end - 1 alone (tokens, where they are not fine); begin is a multiple of AF_LANES. */
+#define AF_LANES 16
+void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint32_t begin, uint32_t end,
+                             uint32_t panel_begin, uint32_t panel_end, float *out, size_t stride, void *scratch);
 
 #endif

@@ -65,6 +65,18 @@ LANES_FN lanes lanes_gelu(lanes v) {
     return lanes_div(v, lanes_add(lanes_set(1.0f), lanes_exp(minus_2u)));
 }
 
+LANES_FN lanes lanes_min(lanes a, lanes b) { /* a NaN in a stays */
+    return lanes_select_lt(b, a, b, a);
+}
+
+/* plan.h, AF_ACT_CLAMPED: g / (1 + exp(-slope g)) * (u + 1) */
+LANES_FN lanes lanes_clamped_glu(lanes gate, lanes up, float limit, float slope) {
+    const lanes g = lanes_min(gate, lanes_set(limit));
+    const lanes u = lanes_select_lt(up, lanes_set(-limit), lanes_set(-limit), lanes_min(up, lanes_set(limit)));
+    const lanes e = lanes_exp(lanes_mul(lanes_set(-slope), g));
+    return lanes_mul(lanes_div(g, lanes_add(lanes_set(1.0f), e)), lanes_add(u, lanes_set(1.0f)));
+}
+
 /* c tanh(s / c) */
 LANES_FN lanes lanes_softcap(lanes s, float cap) {
     return lanes_mul(lanes_tanh(lanes_div(s, lanes_set(cap))), lanes_set(cap));

@@ -118,6 +118,9 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
     case AF_OP_GATE:
         bytes = af_gpu_recur_small(plan, op);
         break;
+    case AF_OP_ROUTE:
+    case AF_OP_EXPERTS:
+        break;
     }
     return 2 * bytes;
 }
@@ -129,6 +132,7 @@ void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op) {
         [AF_OP_ATTEND] = af_gpu_compile_attend, [AF_OP_HEAD] = af_gpu_compile_head,
         [AF_OP_STATE] = compile_state,          [AF_OP_CONV] = af_gpu_compile_conv,
         [AF_OP_DELTA] = af_gpu_compile_delta,   [AF_OP_GATE] = af_gpu_compile_gate,
+        [AF_OP_ROUTE] = af_gpu_compile_route,   [AF_OP_EXPERTS] = af_gpu_compile_experts,
     };
     if (c->status == AF_OK) compilers[op->kind](c, op);
 }

@@ -74,6 +74,9 @@ uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope); /* pairs a tok
 
 /* Bytes that one of gpu_recur.c's operations takes of the small tensors. */
 uint64_t af_gpu_recur_small(const af_plan *plan, const af_op *op);
+/* gpu_experts.c */
+void af_gpu_compile_route(af_gpu_compiler *c, const af_op *op);
+void af_gpu_compile_experts(af_gpu_compiler *c, const af_op *op);
 
 void af_gpu_compile_decode_list(af_gpu_compiler *c);
 

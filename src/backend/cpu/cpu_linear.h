@@ -1,0 +1,46 @@
+/* cpu_linear.h - the two halves of a linear operation, for those that are made of them: rows taken in (normed,
+ * quantized), and a pool job that multiplies matrices with them. cpu_linear.c says how they go together.
+ */
+#ifndef AF_CPU_LINEAR_OP_H
+#define AF_CPU_LINEAR_OP_H
+
+#include "backend/cpu/cpu.h"
+
+/* ---- Before the product ---- */
+
+typedef struct af_cpu_intake {
+    const af_norm *norm;
+    const af_cpu_rows *in;
+    const uint32_t *rows; /* of in; NULL: all of them */
+    uint32_t width;
+    bool fill; /* cpu->normed is written: rows are normed or gathered */
+    bool quantize, fine;
+    uint32_t rounding; /* af_backend_options.rounding where it applies; 0: none */
+} af_cpu_intake;
+
+/* Fills cpu->acts with `count` rows. */
+void af_cpu_take_in(af_cpu *cpu, const af_cpu_intake *take, uint32_t count);
+
+/* A row as if it had been rounded to eight bits, `columns` together, and read back. */
+void af_cpu_round_row(float *row, uint32_t width, uint32_t columns);
+/* The rounding that was asked for, where an operation's weights are in blocks; 0: none. */
+uint32_t af_cpu_rounding(const af_cpu *cpu, const af_matrix *w);
+
+/* ---- The product ---- */
+
+/* One pool job: the products of up to AF_PLAN_PARTS matrices with the rows in cpu->acts. */
+typedef struct af_cpu_product {
+    af_cpu *cpu;
+    const af_cpu_op *op;
+    uint32_t tokens;
+    uint32_t part_count; /* walked one after another; a GLU's two parts are walked together, as one */
+    uint32_t panels_a_task;
+    uint32_t tasks[AF_PLAN_PARTS]; /* of each part */
+    af_cpu_rows to[AF_PLAN_PARTS]; /* where each part's product goes */
+    /* What is done to columns begin .. end - 1 of part i when they are there. */
+    void (*finish)(const struct af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end);
+} af_cpu_product;
+
+void af_cpu_run_product(af_cpu_product *p);
+
+#endif
