@@ -101,6 +101,8 @@ typedef struct af_model_info {
     uint32_t shards;
     uint64_t parameters;        /* elements of all tensors */
     uint64_t active_parameters; /* used for one token: without the experts not chosen */
+    uint32_t experts;           /* that a layer chooses from; 0: it has none */
+    uint32_t experts_used;      /* that it chooses for a token */
     uint64_t tensors;
     uint32_t context;    /* native context length in tokens; 0 if the file does not say */
     uint32_t vocabulary; /* number of tokens */

@@ -12,10 +12,10 @@ from support import MODELS, VECTORS, logits, shimmy, vector
 PLAIN = sorted(path.stem for path in (VECTORS / "logits").glob("*-f32*.json"))
 
 
-def rows_of(spec, *arguments):
+def rows_of(spec, *arguments, **options):
     positions = ",".join(map(str, spec["positions"]))
     return logits(MODELS / f"{spec['preset']}.gguf", spec["tokens"], "--ctx", spec["n_ctx"], *arguments,
-                  positions=positions)
+                  positions=positions, **options)
 
 
 @pytest.mark.parametrize("name", PLAIN)

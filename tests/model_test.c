@@ -307,7 +307,7 @@ static void hyperparameters_that_do_not_fit_are_refused_by_key(void **state) {
         {{"rope.dimension_count", HEAD + 2}, "llama.rope.dimension_count|found 10|allowed 0 to 8"},
         {{"rope.dimension_count", 5}, "llama.rope.dimension_count|found 5|even"},
         {{"context_length", 0}, "llama.context_length|found 0"},
-        {{"expert_count", 8}, "llama.expert_count|experts"},
+        {{"expert_count", 8}, "llama.expert_used_count|missing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused("llama", &(change){.set = cases[i].set}, cases[i].words);

@@ -11,17 +11,18 @@
 #include <stdio.h>
 
 static json_t *info_json(const af_model_info *info, const char *name) {
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}",
-                     "name", shimmy_json_string(name), "path", shimmy_json_string(info->path), "title",
-                     shimmy_json_string(info->name), "architecture", shimmy_json_string(info->architecture),
-                     "parameters", (json_int_t)info->parameters, "active_parameters",
-                     (json_int_t)info->active_parameters, "quantization", shimmy_json_string(info->quantization), "mix",
-                     shimmy_json_string(info->mix), "context", (json_int_t)info->context, "kv_bytes",
-                     (json_int_t)info->kv_bytes, "kv_bytes_q8_0", (json_int_t)info->kv_bytes_q8_0, "file_bytes",
-                     (json_int_t)info->file_bytes, "shards", (json_int_t)info->shards, "tensors",
-                     (json_int_t)info->tensors, "vocabulary", (json_int_t)info->vocabulary, "layers",
-                     (json_int_t)info->layers, "chat_template", info->has_template, "runnable", info->runnable,
-                     "why_not", shimmy_json_string(shimmy_without_path(info->why_not, info->path)));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}",
+        "name", shimmy_json_string(name), "path", shimmy_json_string(info->path), "title",
+        shimmy_json_string(info->name), "architecture", shimmy_json_string(info->architecture), "parameters",
+        (json_int_t)info->parameters, "active_parameters", (json_int_t)info->active_parameters, "experts",
+        (json_int_t)info->experts, "experts_used", (json_int_t)info->experts_used, "quantization",
+        shimmy_json_string(info->quantization), "mix", shimmy_json_string(info->mix), "context",
+        (json_int_t)info->context, "kv_bytes", (json_int_t)info->kv_bytes, "kv_bytes_q8_0",
+        (json_int_t)info->kv_bytes_q8_0, "file_bytes", (json_int_t)info->file_bytes, "shards", (json_int_t)info->shards,
+        "tensors", (json_int_t)info->tensors, "vocabulary", (json_int_t)info->vocabulary, "layers",
+        (json_int_t)info->layers, "chat_template", info->has_template, "runnable", info->runnable, "why_not",
+        shimmy_json_string(shimmy_without_path(info->why_not, info->path)));
 }
 
 static void print_amount(const char *label, uint64_t count) {
@@ -39,6 +40,9 @@ static void print_info(const af_model_info *info, const char *name) {
            info->runnable ? "" : " (not runnable)");
     print_amount("parameters", info->parameters);
     print_amount("active parameters", info->active_parameters);
+    if (info->experts)
+        printf("%-20s%" PRIu32 " a layer, of which a token uses %" PRIu32 "\n", "experts", info->experts,
+               info->experts_used);
     if (info->tensors)
         printf("%-20s%s: %s\n", "quantization", info->quantization, info->mix);
     else

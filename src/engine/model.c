@@ -122,7 +122,9 @@ static uint32_t arch_u32(const af_model *m, const char *key) {
 }
 
 static void count_parameters(af_model *m) {
-    const uint64_t experts = arch_u32(m, "expert_count"), used = arch_u32(m, "expert_used_count");
+    const uint32_t experts = arch_u32(m, "expert_count"), used = experts ? arch_u32(m, "expert_used_count") : 0;
+    m->info.experts = experts;
+    m->info.experts_used = used;
     for (size_t i = 0; i < af_gguf_tensor_count(m->file); i++) {
         const af_tensor *t = af_gguf_tensor_at(m->file, i);
         const bool routed = t->name.n > 12 && memmem(t->name.p, t->name.n, "_exps.", 6) != NULL;

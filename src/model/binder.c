@@ -136,6 +136,12 @@ static const af_tensor *find(af_binder *b, bool required, const char *name) {
     return t;
 }
 
+static af_matrix matrix_of(af_binder *b, const af_tensor *t, uint32_t rows, uint32_t cols, const char *name) {
+    const char *kept = af_arena_copy(b->plan->arena, name, strlen(name));
+    if (!kept) b->status = b->status ? b->status : af_fail_memory(b->error, strlen(name), "a tensor's name");
+    return (af_matrix){.data = t->data, .format = t->format, .rows = rows, .cols = cols, .name = kept};
+}
+
 static af_matrix take_matrix(af_binder *b, bool required, uint32_t rows, uint32_t cols, const char *name) {
     const af_tensor *t = find(b, required, name);
     if (!t) return (af_matrix){0};
@@ -144,9 +150,20 @@ static af_matrix take_matrix(af_binder *b, bool required, uint32_t rows, uint32_
                      (unsigned long long)t->dims[0], (unsigned long long)t->dims[1], cols, rows);
         return (af_matrix){0};
     }
-    const char *kept = af_arena_copy(b->plan->arena, name, strlen(name));
-    if (!kept) b->status = b->status ? b->status : af_fail_memory(b->error, strlen(name), "a tensor's name");
-    return (af_matrix){.data = t->data, .format = t->format, .rows = rows, .cols = cols, .name = kept};
+    return matrix_of(b, t, rows, cols, name);
+}
+
+static af_stack take_stack(af_binder *b, bool required, uint32_t experts, uint32_t rows, uint32_t cols,
+                           const char *name) {
+    const af_tensor *t = find(b, required, name);
+    if (!t) return (af_stack){0};
+    if (t->dims[0] != cols || t->dims[1] != rows || t->dims[2] != experts || t->dims[3] != 1) {
+        af_bind_fail(b, AF_EFORMAT, "tensor %s: found %llu x %llu x %llu, expected %u x %u x %u", name,
+                     (unsigned long long)t->dims[0], (unsigned long long)t->dims[1], (unsigned long long)t->dims[2],
+                     cols, rows, experts);
+        return (af_stack){0};
+    }
+    return (af_stack){.w = matrix_of(b, t, rows, cols, name), .stride = rows * af_row_bytes(t->format, cols)};
 }
 
 static const float *take_vector(af_binder *b, bool required, uint32_t n, const char *name) {
@@ -181,6 +198,16 @@ af_matrix af_bind_matrix(af_binder *b, uint32_t rows, uint32_t cols, const char 
 af_matrix af_bind_matrix_if(af_binder *b, uint32_t rows, uint32_t cols, const char *format, ...) {
     FORMAT_NAME(name, format);
     return take_matrix(b, false, rows, cols, name);
+}
+
+af_stack af_bind_stack(af_binder *b, uint32_t experts, uint32_t rows, uint32_t cols, const char *format, ...) {
+    FORMAT_NAME(name, format);
+    return take_stack(b, true, experts, rows, cols, name);
+}
+
+af_stack af_bind_stack_if(af_binder *b, uint32_t experts, uint32_t rows, uint32_t cols, const char *format, ...) {
+    FORMAT_NAME(name, format);
+    return take_stack(b, false, experts, rows, cols, name);
 }
 
 const float *af_bind_vector(af_binder *b, uint32_t n, const char *format, ...) {

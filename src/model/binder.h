@@ -40,6 +40,11 @@ void af_bind_hparams(af_binder *b, af_norm_kind norm, af_hparams *out);
 /* A matrix [cols, rows] by printf-ed name; required, or data NULL where absent. */
 af_matrix af_bind_matrix(af_binder *b, uint32_t rows, uint32_t cols, const char *format, ...) AF_PRINTF(4, 5);
 af_matrix af_bind_matrix_if(af_binder *b, uint32_t rows, uint32_t cols, const char *format, ...) AF_PRINTF(4, 5);
+/* A stack [cols, rows, experts] of experts' matrices. */
+af_stack af_bind_stack(af_binder *b, uint32_t experts, uint32_t rows, uint32_t cols, const char *format, ...)
+    AF_PRINTF(5, 6);
+af_stack af_bind_stack_if(af_binder *b, uint32_t experts, uint32_t rows, uint32_t cols, const char *format, ...)
+    AF_PRINTF(5, 6);
 /* A vector of n elements as f32 (in the file's memory if it is F32, else decoded into the arena); NULL where absent. */
 const float *af_bind_vector(af_binder *b, uint32_t n, const char *format, ...) AF_PRINTF(3, 4);
 const float *af_bind_vector_if(af_binder *b, uint32_t n, const char *format, ...) AF_PRINTF(3, 4);

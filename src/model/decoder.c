@@ -1,4 +1,4 @@
-/* decoder.c - the frame of dense decoders as operations of the plan. */
+/* decoder.c - the frame of decoders as operations of the plan; a feed-forward of experts is experts.c's. */
 #include "model/decoder.h"
 
 #include <math.h>
@@ -9,6 +9,12 @@ void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
     *out = (af_decoder){.q = AF_NO_VALUE,
                         .shared = AF_NO_VALUE,
                         .other = AF_NO_VALUE,
+                        .hidden = AF_NO_VALUE,
+                        .ids = AF_NO_VALUE,
+                        .weights = AF_NO_VALUE,
+                        .shared_hidden = AF_NO_VALUE,
+                        .shared_id = AF_NO_VALUE,
+                        .shared_weight = AF_NO_VALUE,
                         .q_whole = AF_NO_VALUE,
                         .k_whole = AF_NO_VALUE,
                         .embed_scale = 1.0f,
@@ -19,7 +25,6 @@ void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
     out->k = af_bind_value(b, h->kv_heads * h->k_dim);
     out->v = af_bind_value(b, h->kv_heads * h->v_dim);
     out->attended = af_bind_value(b, h->heads * h->v_dim);
-    out->hidden = af_bind_value(b, h->ff);
     out->layer.attn = (af_attention){.in = AF_NO_VALUE, .scale = 1.0f / sqrtf((float)h->k_dim), .share = 1.0f};
     out->layer.ffn = (af_ffn){.in = AF_NO_VALUE, .shape = AF_FFN_GATED, .act = AF_ACT_SILU, .share = 1.0f};
 }
@@ -50,18 +55,18 @@ af_layer af_layer_post_norm(af_binder *b, const af_decoder *m, uint32_t i) {
     return l;
 }
 
-static void add_norm(af_binder *b, int32_t i, const char *name, const af_norm *norm, af_value in, af_value out) {
+void af_decoder_norm(af_binder *b, int32_t i, const char *name, const af_norm *norm, af_value in, af_value out) {
     if (b->status == AF_OK)
         af_bind_op(b, i, name, (af_op){.kind = AF_OP_NORM, .u.norm = {.in = in, .out = out, .norm = *norm}});
 }
 
-static void need_value(af_binder *b, af_value *value, uint32_t width) {
+void af_decoder_need(af_binder *b, af_value *value, uint32_t width) {
     if (*value == AF_NO_VALUE) *value = af_bind_value(b, width);
 }
 
 void af_decoder_norm_stream(af_binder *b, af_decoder *m, int32_t layer, const char *name, const af_norm *norm) {
-    need_value(b, &m->other, m->h.width);
-    add_norm(b, layer, name, norm, m->x, m->other);
+    af_decoder_need(b, &m->other, m->h.width);
+    af_decoder_norm(b, layer, name, norm, m->x, m->other);
     const af_value normed = m->other;
     m->other = m->x;
     m->x = normed;
@@ -74,8 +79,8 @@ static af_value input_of(const af_decoder *m, af_value in) {
 
 af_layer af_layer_parallel(af_binder *b, af_decoder *m, uint32_t i) {
     const af_norm norm = af_bind_norm(b, &m->h, "blk.%u.attn_norm", i);
-    need_value(b, &m->shared, m->h.width);
-    add_norm(b, (int32_t)i, "attn_norm", &norm, m->x, m->shared);
+    af_decoder_need(b, &m->shared, m->h.width);
+    af_decoder_norm(b, (int32_t)i, "attn_norm", &norm, m->x, m->shared);
     af_layer l = m->layer;
     l.attn.in = l.ffn.in = m->shared;
     return l;
@@ -83,7 +88,7 @@ af_layer af_layer_parallel(af_binder *b, af_decoder *m, uint32_t i) {
 
 /* ---- Matrices ---- */
 
-static af_part part(af_binder *b, uint32_t layer, const char *name, uint32_t rows, uint32_t cols, af_value out) {
+af_part af_decoder_part(af_binder *b, uint32_t layer, const char *name, uint32_t rows, uint32_t cols, af_value out) {
     return (af_part){.w = af_bind_matrix(b, rows, cols, "blk.%u.%s.weight", layer, name),
                      .bias = af_bind_vector_if(b, rows, "blk.%u.%s.bias", layer, name),
                      .out = out};
@@ -116,15 +121,15 @@ static void bind_qkv(af_binder *b, const af_decoder *m, uint32_t i, const af_att
     af_part fused = {.w = af_bind_matrix_if(b, all, h->width, "blk.%u.attn_qkv.weight", i)};
     if (fused.w.data) fused.bias = af_bind_vector_if(b, all, "blk.%u.attn_qkv.bias", i);
     for (int p = 0; p < 3; p++)
-        parts[p] = fused.w.data ? split(&fused, rows[p], to[p]) : part(b, i, names[p], rows[p], h->width, to[p]);
+        parts[p] =
+            fused.w.data ? split(&fused, rows[p], to[p]) : af_decoder_part(b, i, names[p], rows[p], h->width, to[p]);
 }
 
-/* x += share * post(W in) */
-static void add_to_stream(af_binder *b, const af_decoder *m, uint32_t i, const char *name, af_value in, uint32_t cols,
-                          const af_norm *post, float share) {
+void af_decoder_add_to_stream(af_binder *b, const af_decoder *m, uint32_t i, const char *name, af_value in,
+                              uint32_t cols, const af_norm *post, float share) {
     af_op op = {.kind = AF_OP_LINEAR,
                 .u.linear = {.in = in, .part_count = 1, .post = *post, .residual = m->x, .scale = share}};
-    op.u.linear.parts[0] = part(b, i, name, m->h.width, cols, m->x);
+    op.u.linear.parts[0] = af_decoder_part(b, i, name, m->h.width, cols, m->x);
     af_bind_op(b, (int32_t)i, name, op);
 }
 
@@ -132,10 +137,10 @@ static void add_to_stream(af_binder *b, const af_decoder *m, uint32_t i, const c
 
 static void add_qkv(af_binder *b, af_decoder *m, uint32_t i, const af_attention *a) {
     const bool whole_rows = a->q_row.kind != AF_NORM_NONE;
-    need_value(b, &m->q, q_rows(m, a));
+    af_decoder_need(b, &m->q, q_rows(m, a));
     if (whole_rows) {
-        need_value(b, &m->q_whole, m->h.heads * m->h.k_dim);
-        need_value(b, &m->k_whole, m->h.kv_heads * m->h.k_dim);
+        af_decoder_need(b, &m->q_whole, m->h.heads * m->h.k_dim);
+        af_decoder_need(b, &m->k_whole, m->h.kv_heads * m->h.k_dim);
     }
     af_op op = {
         .kind = AF_OP_LINEAR,
@@ -143,8 +148,8 @@ static void add_qkv(af_binder *b, af_decoder *m, uint32_t i, const af_attention 
     bind_qkv(b, m, i, a, op.u.linear.parts);
     af_bind_op(b, (int32_t)i, "attn_qkv", op);
     if (!whole_rows) return;
-    add_norm(b, (int32_t)i, "attn_q_norm", &a->q_row, m->q_whole, m->q);
-    add_norm(b, (int32_t)i, "attn_k_norm", &a->k_row, m->k_whole, m->k);
+    af_decoder_norm(b, (int32_t)i, "attn_q_norm", &a->q_row, m->q_whole, m->q);
+    af_decoder_norm(b, (int32_t)i, "attn_k_norm", &a->k_row, m->k_whole, m->k);
 }
 
 /* Heads of q and of its gate stand in turn. */
@@ -186,37 +191,60 @@ void af_decoder_add_attention(af_binder *b, af_decoder *m, uint32_t i, const af_
                                     .cache = cache,
                                     .scale = a->scale,
                                     .softcap = a->softcap,
+                                    .sinks = a->sinks,
                                     .both = a->both,
                                     .q_pitch = q_pitch}});
     if (a->gated) add_gate(b, m, i);
-    add_to_stream(b, m, i, "attn_output", m->attended, m->h.heads * m->h.v_dim, &a->post, a->share);
+    af_decoder_add_to_stream(b, m, i, "attn_output", m->attended, m->h.heads * m->h.v_dim, &a->post, a->share);
     if (a->after.kind != AF_NORM_NONE) af_decoder_norm_stream(b, m, (int32_t)i, "attn_output_norm", &a->after);
 }
 
 /* ---- Feed-forward ---- */
 
-void af_decoder_add_ffn(af_binder *b, af_decoder *m, uint32_t i, const af_ffn *f) {
+static af_op hidden_op(const af_decoder *m, const af_ffn *f, bool gated) {
+    return (af_op){.kind = AF_OP_LINEAR,
+                   .u.linear = {.in = input_of(m, f->in),
+                                .pre = f->pre,
+                                .part_count = gated ? 2 : 1,
+                                .combine = gated ? AF_COMBINE_GLU : AF_COMBINE_ACT,
+                                .act = f->act,
+                                .residual = AF_NO_VALUE,
+                                .scale = 1.0f}};
+}
+
+void af_decoder_gated(af_binder *b, const af_decoder *m, uint32_t i, const char *gate, const char *up, const af_ffn *f,
+                      uint32_t ff, af_value hidden) {
+    af_op op = hidden_op(m, f, true);
+    op.u.linear.parts[1] = af_decoder_part(b, i, up, ff, m->h.width, hidden);
+    op.u.linear.parts[0] = af_decoder_part(b, i, gate, ff, m->h.width, hidden);
+    af_bind_op(b, (int32_t)i, up, op);
+}
+
+static void add_dense(af_binder *b, af_decoder *m, uint32_t i, const af_ffn *f) {
     const uint32_t width = m->h.width, ff = m->h.ff;
-    const bool gated = f->shape != AF_FFN_PLAIN;
-    af_op op = {.kind = AF_OP_LINEAR,
-                .u.linear = {.in = input_of(m, f->in),
-                             .pre = f->pre,
-                             .part_count = gated ? 2 : 1,
-                             .combine = gated ? AF_COMBINE_GLU : AF_COMBINE_ACT,
-                             .act = f->act,
-                             .residual = AF_NO_VALUE,
-                             .scale = 1.0f}};
-    af_part *parts = op.u.linear.parts;
-    af_part up = part(b, i, "ffn_up", f->shape == AF_FFN_FUSED ? 2 * ff : ff, width, m->hidden);
-    if (f->shape == AF_FFN_GATED) parts[0] = part(b, i, "ffn_gate", ff, width, m->hidden);
-    if (f->shape == AF_FFN_FUSED) parts[0] = split(&up, ff, m->hidden);
-    parts[gated ? 1 : 0] = up;
-    af_bind_op(b, (int32_t)i, "ffn_up", op);
-    add_to_stream(b, m, i, "ffn_down", m->hidden, ff, &f->post, f->share);
+    af_decoder_need(b, &m->hidden, ff);
+    if (f->shape == AF_FFN_GATED) {
+        af_decoder_gated(b, m, i, "ffn_gate", "ffn_up", f, ff, m->hidden);
+    } else {
+        const bool fused = f->shape == AF_FFN_FUSED;
+        af_op op = hidden_op(m, f, fused);
+        af_part up = af_decoder_part(b, i, "ffn_up", fused ? 2 * ff : ff, width, m->hidden);
+        if (fused) op.u.linear.parts[0] = split(&up, ff, m->hidden);
+        op.u.linear.parts[fused ? 1 : 0] = up;
+        af_bind_op(b, (int32_t)i, "ffn_up", op);
+    }
+    af_decoder_add_to_stream(b, m, i, "ffn_down", m->hidden, ff, &f->post, f->share);
     if (f->after.kind != AF_NORM_NONE) af_decoder_norm_stream(b, m, (int32_t)i, "layer_output_norm", &f->after);
 }
 
 /* ---- The model ---- */
+
+void af_decoder_add_ffn(af_binder *b, af_decoder *m, uint32_t i, const af_ffn *f) {
+    if (f->shape == AF_FFN_EXPERTS)
+        af_decoder_experts(b, m, i, f);
+    else
+        add_dense(b, m, i, f);
+}
 
 void af_decoder_add_layer(af_binder *b, af_decoder *m, uint32_t i, const af_layer *layer) {
     af_decoder_add_attention(b, m, i, &layer->attn);

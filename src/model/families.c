@@ -26,6 +26,10 @@ static const af_family families[] = {
     {"bert", af_bert_build},
     {"nomic-bert", af_nomic_bert_build},
     {"qwen35", af_qwen35_build},
+    {"qwen2moe", af_qwen2moe_build},
+    {"qwen3moe", af_qwen3moe_build},
+    {"granitemoe", af_granitemoe_build},
+    {"gpt-oss", af_gpt_oss_build},
 };
 
 const af_family *af_family_at(size_t index) {

@@ -26,5 +26,9 @@ int af_gpt2_build(af_binder *b);
 int af_bert_build(af_binder *b);
 int af_nomic_bert_build(af_binder *b);
 int af_qwen35_build(af_binder *b);
+int af_qwen2moe_build(af_binder *b);
+int af_qwen3moe_build(af_binder *b);
+int af_granitemoe_build(af_binder *b);
+int af_gpt_oss_build(af_binder *b);
 
 #endif
