@@ -216,9 +216,13 @@ typedef struct af_engine af_engine;
 /* Q8_0: 32 neighbouring elements of a head's key or value share a scale, 34 bytes in place of 64. */
 typedef enum af_kv_type { AF_KV_F16, AF_KV_F32, AF_KV_Q8_0, AF_KV_TYPES } af_kv_type;
 
+#define AF_GPU_LAYERS_AUTO (-1)
+
 typedef struct af_engine_options {
     const char *device; /* "cpu", "gpu", "gpu:N", part of a GPU's name; "auto" (default): a GPU that is not mere
                            software, else the CPU */
+    int32_t gpu_layers; /* with a GPU: the last so many layers and the output run there, the others on the CPU;
+                           AF_GPU_LAYERS_AUTO (default): as many as it has memory for */
     uint32_t threads;   /* for CPU kernels; 0: the physical cores this process may use */
     uint32_t ctx;       /* tokens one request may use, prompt and answer; 0: native, or what memory allows */
     uint32_t parallel;  /* requests that run together; 0 (default): 4, or 32 of a model that takes whole texts, whose

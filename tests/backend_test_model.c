@@ -185,7 +185,6 @@ static void append_attention(af_plan *plan, const shape *s, const values *at, ui
     const af_rope spec = {s->rotated, s->adjacent, inv_freq, s->magnitude};
     assert_int_equal(af_plan_rope(plan, &spec, &rope, NULL), 0);
     append(plan, &(af_op){.kind = AF_OP_LINEAR,
-                          .layer = (int32_t)layer,
                           .name = "qkv",
                           .u.linear = {.in = at->x,
                                        .pre = random_norm(plan, s, s->width),
@@ -196,7 +195,6 @@ static void append_attention(af_plan *plan, const shape *s, const values *at, ui
                                        .residual = AF_NO_VALUE,
                                        .scale = 1}});
     af_op store = {.kind = AF_OP_ROPE_STORE,
-                   .layer = (int32_t)layer,
                    .name = "rope",
                    .u.rope_store = {
                        .q = at->q, .k = at->k, .v = at->v, .heads = (uint16_t)s->heads, .cache = cache, .rope = rope}};
@@ -210,7 +208,6 @@ static void append_attention(af_plan *plan, const shape *s, const values *at, ui
     }
     append(plan, &store);
     append(plan, &(af_op){.kind = AF_OP_ATTEND,
-                          .layer = (int32_t)layer,
                           .name = "attend",
                           .u.attend = {.q = at->q,
                                        .out = at->o,
@@ -255,6 +252,7 @@ af_plan *make_plan(const shape *s) {
     blocks_taken = 0;
     assert_int_equal(af_plan_open(&plan, NULL), 0);
     plan->vocabulary = s->vocabulary;
+    plan->layers = s->layers;
     const values at = {new_value(plan, s->width),
                        new_value(plan, s->heads * s->k_dim),
                        new_value(plan, s->kv_heads * s->k_dim),
@@ -267,10 +265,12 @@ af_plan *make_plan(const shape *s) {
                           .name = "embed",
                           .u.embed = {.table = table, .scale = s->embed_scale, .out = at.x}});
     for (uint32_t layer = 0; layer < s->layers; layer++) {
+        const size_t first = plan->op_count;
         append_attention(plan, s, &at, layer);
         append_linear_to_x(plan, s, &at, at.o, s->heads * s->v_dim);
         append_hidden(plan, s, &at);
         append_linear_to_x(plan, s, &at, at.h, s->hidden);
+        for (size_t i = first; i < plan->op_count; i++) plan->ops[i].layer = (int32_t)layer;
     }
     append(plan, &(af_op){.kind = AF_OP_HEAD,
                           .layer = -1,

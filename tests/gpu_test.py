@@ -9,10 +9,10 @@ import pathlib
 import numpy as np
 import pytest
 
+from lavapipe import DEVICE, INFO
 from support import MODELS, VECTORS, answers, logits, shimmy, shimmy_json, vector
 from twins import F32, INT8_RMS, MIXES, NATIVE, Pair, make
 
-DEVICE = "llvm"  # lavapipe calls itself llvmpipe
 EXPERTS = ("mixtral", "moe", "gpt-oss") # on the CPU alone so far
 PRESETS = sorted(path.stem for path in (VECTORS / "logits").glob("*.json") if not any(n in path.stem for n in EXPERTS))
 FORMATS = [name for name in PRESETS if name.startswith(("nano-llama-", "nano-gemma3-")) and "yarn" not in name]
@@ -23,13 +23,6 @@ BROKEN = pathlib.Path(os.environ.get("SHIMMY_BUILD", "")) / "tests/shimmy_broken
 
 def adapters(**options):
     return shimmy_json("gpu-info", **options)
-
-
-INFO = adapters()
-if INFO["library"] is None and "no GPU backend" in INFO["why"]:
-    pytest.skip("this build has no GPU backend", allow_module_level=True)
-if not any(DEVICE in a["name"] for a in INFO["adapters"]):
-    pytest.skip(f"lavapipe is not installed (mesa-vulkan-drivers): {INFO['why']}", allow_module_level=True)
 
 
 def rows_of(spec, *arguments, **options):

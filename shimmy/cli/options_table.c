@@ -113,6 +113,9 @@ const shimmy_option shimmy_option_table[] = {
     {"device", SHIMMY_TEXT, "D", "SHIMMY_DEVICE", AT(device), 0, 0, NULL, ENGINE | SHIMMY_VERIFY,
      "auto (default): the best GPU, or the CPU where there is none; cpu; gpu; gpu:N or part of a GPU's name, as `shimmy "
      "gpu-info` lists them"},
+    {"gpu-layers", SHIMMY_TEXT, "N|auto", "SHIMMY_GPU_LAYERS", AT(gpu_layers), 0, 0, NULL, ENGINE,
+     "with a GPU: the last N layers and the output run there, the others on the CPU; auto (default): as many as the GPU "
+     "has memory for"},
     {"threads", SHIMMY_NUMBER, "N", "SHIMMY_THREADS", AT(threads), 0, 1024, NULL, ENGINE | SHIMMY_VERIFY,
      "for the CPU's kernels; 0 (default): one a physical core"},
     {"kv", SHIMMY_CHOICE, "TYPE", "SHIMMY_KV", AT(kv), 0, 0, "f16|f32|q8_0", ENGINE | SHIMMY_VERIFY,

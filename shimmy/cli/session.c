@@ -5,6 +5,7 @@
 #include "cli/discover.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PROGRESS_AFTER 300000000u /* nanoseconds: what loads faster needs no line */
@@ -21,6 +22,18 @@ static af_kv_type kv_type(const char *name) {
     return (af_kv_type)type;
 }
 
+#define MOST_LAYERS 65535
+
+static int read_gpu_layers(const char *text, int32_t *out, af_error *error) {
+    if (!text || strcmp(text, "auto") == 0) return 0;
+    char *end;
+    const long layers = strtol(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || layers > MOST_LAYERS)
+        return af_fail(error, SHIMMY_USAGE, "--gpu-layers: found \"%s\", allowed: auto or 0 to %d", text, MOST_LAYERS);
+    *out = (int32_t)layers;
+    return 0;
+}
+
 int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_engine_options *out, af_error *error) {
     af_engine_options e = af_engine_options_default();
     if (options->device) e.device = options->device;
@@ -33,8 +46,9 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
     e.prefill_chunk = number_or(options->prefill_chunk, e.prefill_chunk);
     if (options->kv) e.kv = kv_type(options->kv);
     e.exact = options->exact;
+    const int status = read_gpu_layers(options->gpu_layers, &e.gpu_layers, error);
     *out = e;
-    return 0;
+    return status;
 }
 
 /* ---- Progress ---- */

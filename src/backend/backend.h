@@ -38,6 +38,12 @@ typedef struct af_backend_hook {
     void *user;
 } af_backend_hook;
 
+/* What of a plan the CPU takes where the device is a GPU (split.h). All zeros: nothing, as far as the GPU has room. */
+typedef struct af_placement {
+    bool layers_given;   /* else as many as fit */
+    uint32_t gpu_layers; /* the GPU's: the last so many, and the head */
+} af_placement;
+
 typedef struct af_backend_options {
     uint32_t threads; /* 0: the physical cores this process may use */
     bool exact;       /* af_engine_options.exact */
@@ -49,16 +55,14 @@ typedef struct af_backend_options {
     void (*progress)(void *user, double fraction);
     void *progress_user;
     const af_backend_hook *hook; /* NULL: none; outlives the backend */
-    uint32_t rounding;           /* the CPU's exact mode alone: what is multiplied with weights in blocks is rounded
-                                    to eight bits first, as a backend of that `rounding` does; 0: it is not */
+    af_placement placement;
+    uint32_t rounding; /* the CPU's exact mode alone: what is multiplied with weights in blocks is rounded
+                          to eight bits first, as a backend of that `rounding` does; 0: it is not */
 } af_backend_options;
 
 static inline bool af_backend_hooked(const af_backend_options *options) {
     return options->hook && options->hook->wrote;
 }
-
-/* The values that hold what an operation wrote, for hooks; returns how many. */
-uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]);
 
 /* A sequence as the backend sees it for one batch: page tables. Position p of group g lies in page
  * pages[g][p / AF_KV_PAGE], slot p % AF_KV_PAGE. Entries of pages wholly outside a window may be UINT32_MAX.
@@ -108,12 +112,29 @@ typedef struct af_result {
     const float *const *states; /* (states), each of the plan's width */
 } af_result;
 
-/* A backend is a struct that begins with this table. */
+/* A run of a plan's operations for the batch that was begun. `in` is taken before it, `out` holds what it left; both
+ * are rows of the batch's tokens (tokens, width) in the host's memory, and `out` is there when run_span returns. */
+typedef struct af_crossing {
+    af_value value;
+    float *rows;
+} af_crossing;
+typedef struct af_span {
+    size_t first, end; /* operations */
+    const af_crossing *in, *out;
+    uint32_t in_count, out_count;
+} af_span;
+
+/* A backend is a struct that begins with this table. submit is begin, the whole plan as one span, and end; a plan that
+ * is cut between backends (split.c) runs span by span. Where a plan is cut, the operation before says so (af_op.cut).
+ * After a failure nothing needs to be ended. */
 typedef struct af_backend_ops {
     const char *name;
     uint32_t rounding;  /* columns that share a scale, where the fast mode rounds activations to eight bits */
     uint32_t in_flight; /* tickets that may be uncollected at once; 0 and 1: each is collected before the next */
     int (*submit)(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
+    int (*begin)(af_backend *backend, const af_batch *batch, af_error *error); /* the batch lives until end */
+    int (*run_span)(af_backend *backend, const af_span *span, af_error *error);
+    int (*end)(af_backend *backend, af_ticket *ticket, af_error *error);
     int (*collect)(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
     void (*describe)(const af_backend *backend, char *text, size_t size); /* "cpu (avx512-vnni, 2 threads)" */
     uint32_t (*threads)(const af_backend *backend);
@@ -134,9 +155,18 @@ struct af_backend {
 int af_backend_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
                     af_error *error);
 
+/* The same for a plan that stays whole on the device, whatever the placement; "auto" is the best GPU and nothing else.
+ */
+int af_backend_open_part(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
+                         af_error *error);
+
 /* The hook of SHIMMY_DEBUG_RAW: a line for each value written, with shape, smallest, largest, mean and first numbers.
  */
 extern const af_backend_hook af_raw_trace;
+
+/* A batch whole: for backends' tables. */
+int af_backend_submit(af_backend *backend, const af_plan *plan, const af_batch *batch, af_ticket *ticket,
+                      af_error *error);
 
 /* Each backend's own constructor. */
 int af_cpu_open(const af_plan *plan, const af_backend_options *options, af_backend **out, af_error *error);

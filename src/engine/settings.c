@@ -12,7 +12,8 @@
 #define PARALLEL_WHOLE 32u   /* ... of a plan that takes prompts whole: they come and go with each step */
 
 af_engine_options af_engine_options_default(void) {
-    return (af_engine_options){.device = "auto", .queue = 64, .prefill_chunk = 512, .kv = AF_KV_F16};
+    return (af_engine_options){
+        .device = "auto", .gpu_layers = AF_GPU_LAYERS_AUTO, .queue = 64, .prefill_chunk = 512, .kv = AF_KV_F16};
 }
 
 /* ---- Sampling and requests ---- */
@@ -94,6 +95,9 @@ int af_settle_options(const af_plan *plan, af_engine_options *options, bool *ctx
     int rc = check_range("parallel", options->parallel, 1, 1024, error);
     if (rc == 0) rc = check_range("queue", options->queue, 0, 65536, error);
     if (rc == 0) rc = check_range("prefill_chunk", options->prefill_chunk, 1, 65536, error);
+    if (rc == 0 && options->gpu_layers < AF_GPU_LAYERS_AUTO)
+        rc = af_fail(error, AF_EINVAL, "gpu_layers: found %d, must be 0 or more, or %d for auto", options->gpu_layers,
+                     AF_GPU_LAYERS_AUTO);
     if (rc < 0) return rc;
     *ctx_from_memory = false;
     if (options->ctx == 0) {

@@ -342,8 +342,8 @@ static int compare_matrix(af_verifier *v, const af_matrix *w, af_error *error) {
 int af_verify_matrices(af_verifier *v, af_error *error) {
     int status = AF_OK;
     for (size_t i = 0; i < v->plan->op_count && status == AF_OK && v->device->ops->decode; i++) {
-        const af_matrix *w[AF_PLAN_PARTS];
-        for (uint32_t k = 0, n = matrices_of(&v->plan->ops[i], w); k < n && status == AF_OK; k++)
+        const af_matrix *w[AF_OP_MATRICES];
+        for (uint32_t k = 0, n = af_op_matrices(&v->plan->ops[i], w); k < n && status == AF_OK; k++)
             status = compare_matrix(v, w[k], error);
     }
     return status;

@@ -305,6 +305,7 @@ typedef struct af_op_experts {
 
 typedef struct af_op {
     af_op_kind kind;
+    bool cut;         /* another backend runs what follows (plan_cut.h): nothing is left to the next operation */
     int32_t layer;    /* -1 before the first and after the last */
     const char *name; /* for messages and traces: "blk.3.attn_qkv" */
     union {
@@ -341,7 +342,11 @@ typedef struct af_plan {
     uint32_t context;   /* in tokens: the native length, or what YaRN extends it to because the caller asked for more */
     af_pooling pooling; /* how a prompt's states become its embedding; never AF_POOLING_MODEL once a family is built */
     bool whole;         /* all of a sequence runs in one batch: some attention sees both directions */
+    bool part;          /* of a cut plan (plan_cut.h): it may have no HEAD */
 } af_plan;
+
+#define AF_OP_READS    4 /* values one operation may read */
+#define AF_OP_MATRICES AF_PLAN_PARTS
 
 /* Builders. They copy what they are given, assert what a family must get right (widths agree, one HEAD, last), and
  * report what a file can get wrong. On AF_ENOMEM the plan is still closeable. */
@@ -362,8 +367,14 @@ int af_plan_carry(af_plan *plan, uint64_t floats, uint16_t *out, af_error *error
 int af_plan_append(af_plan *plan, const af_op *op, af_error *error);
 
 const char *af_op_kind_name(af_op_kind kind);
+/* The values an operation reads, each once; the values it wrote, as later operations see them; its matrices, but
+ * those of EXPERTS, which are stacks. They return how many. */
+uint32_t af_op_reads(const af_op *op, af_value out[AF_OP_READS]);
+uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]);
+uint32_t af_op_matrices(const af_op *op, const af_matrix *out[AF_OP_MATRICES]);
 
-/* The plan's HEAD or STATE; NULL where it has none. A model without a head does not generate. */
+/* The plan's HEAD or STATE; NULL where it has none. A model without a head does not generate;
+ * a part of a plan may lack both. */
 const af_op_head *af_plan_head(const af_plan *plan);
 const af_op_state *af_plan_state(const af_plan *plan);
 

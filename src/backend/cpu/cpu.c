@@ -16,15 +16,9 @@
 
 /* ---- Matrices ---- */
 
-/* The matrices of an operation that is not EXPERTS; returns how many. */
-static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_PLAN_PARTS]) {
-    if (op->kind == AF_OP_HEAD || op->kind == AF_OP_ROUTE) {
-        out[0] = op->kind == AF_OP_HEAD ? &op->u.head.w : &op->u.route.w;
-        return 1;
-    }
-    if (op->kind != AF_OP_LINEAR) return 0;
-    for (uint32_t i = 0; i < op->u.linear.part_count; i++) out[i] = &op->u.linear.parts[i].w;
-    return op->u.linear.part_count;
+/* The matrices that are packed, but experts'; an embedding's table is read from the file. Returns how many. */
+static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_OP_MATRICES]) {
+    return op->kind == AF_OP_EMBED ? 0 : af_op_matrices(op, out);
 }
 
 /* The place of w in cpu->matrices, put at their end if it is new: a matrix that is used twice is packed once. */
@@ -80,7 +74,7 @@ static bool wants_fine(const af_plan *plan, size_t i) {
 
 static int pack_all(af_cpu *cpu, af_error *error) {
     const af_plan *plan = cpu->plan;
-    const af_matrix *w[AF_PLAN_PARTS];
+    const af_matrix *w[AF_OP_MATRICES];
     for (size_t i = 0; i < plan->op_count; i++) {
         for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) place_of(cpu, w[j]);
         if (plan->ops[i].kind == AF_OP_EXPERTS) place_experts(cpu, i);
@@ -115,7 +109,7 @@ static uint32_t larger(uint32_t a, uint32_t b) {
 
 /* The widest input and output of all products but the experts'. */
 static void widest(const af_plan *plan, uint32_t *in, uint32_t *out) {
-    const af_matrix *w[AF_PLAN_PARTS];
+    const af_matrix *w[AF_OP_MATRICES];
     *in = *out = 0;
     for (size_t i = 0; i < plan->op_count; i++)
         for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) {
@@ -248,9 +242,16 @@ static uint64_t cpu_kv_bytes(const af_backend *backend) {
     return cpu->kv.bytes + cpu->carries.bytes;
 }
 
+static int cpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
+    return af_backend_submit(backend, ((const af_cpu *)backend)->plan, batch, ticket, error);
+}
+
 static const af_backend_ops cpu_backend_ops = {.name = "cpu",
                                                .rounding = 32,
-                                               .submit = af_cpu_submit,
+                                               .submit = cpu_submit,
+                                               .begin = af_cpu_begin,
+                                               .run_span = af_cpu_run_span,
+                                               .end = af_cpu_end,
                                                .collect = af_cpu_collect,
                                                .describe = cpu_describe,
                                                .threads = cpu_threads,
@@ -263,7 +264,7 @@ static int check_count(const char *what, uint32_t found, uint32_t most, af_error
 }
 
 static int check_options(const af_plan *plan, const af_backend_options *o, af_error *error) {
-    if (!af_plan_head(plan) && !af_plan_state(plan))
+    if (!plan->part && !af_plan_head(plan) && !af_plan_state(plan))
         return af_fail(error, AF_EINVAL, "plan: has no head or state as its last operation");
     if ((unsigned)o->kv >= AF_KV_TYPES)
         return af_fail(error, AF_EINVAL, "KV cache type: %d, allowed f16, f32 and q8_0", (int)o->kv);

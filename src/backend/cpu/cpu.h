@@ -112,7 +112,9 @@ typedef struct af_cpu {
     af_cpu_choices choices[AF_CPU_TICKETS]; /* of ticket t at t % AF_CPU_TICKETS */
 } af_cpu;
 
-int af_cpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
+int af_cpu_begin(af_backend *backend, const af_batch *batch, af_error *error);
+int af_cpu_run_span(af_backend *backend, const af_span *span, af_error *error);
+int af_cpu_end(af_backend *backend, af_ticket *ticket, af_error *error);
 int af_cpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
 
 /* Calls fn for ranges of rows that make up 0 .. rows - 1: at once on this thread where `width` floats a row are little

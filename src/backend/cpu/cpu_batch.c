@@ -2,6 +2,7 @@
 #include "backend/cpu/cpu.h"
 
 #include <assert.h>
+#include <string.h>
 
 static void (*const run_op[])(af_cpu *cpu, const af_cpu_op *op) = {
     [AF_OP_EMBED] = af_cpu_embed,   [AF_OP_NORM] = af_cpu_norm,
@@ -71,17 +72,40 @@ static void show(af_cpu *cpu, const af_op *op) {
     }
 }
 
-int af_cpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
+int af_cpu_begin(af_backend *backend, const af_batch *batch, af_error *error) {
     (void)error;
     af_cpu *cpu = (af_cpu *)backend;
     begin(cpu, batch);
     af_cpu_reach(cpu);
     af_cpu_turn(cpu);
-    for (size_t i = 0; i < cpu->plan->op_count; i++) {
+    return 0;
+}
+
+/* Rows of a value between the backend's memory and a packed array of the host's. */
+static void cross(const af_cpu *cpu, const af_crossing *c, bool in) {
+    const size_t width = cpu->plan->widths[c->value];
+    for (uint32_t t = 0; t < cpu->batch->token_count; t++) {
+        float *here = af_cpu_row(&cpu->values[c->value], t), *there = c->rows + t * width;
+        memcpy(in ? here : there, in ? there : here, width * sizeof *here);
+    }
+}
+
+int af_cpu_run_span(af_backend *backend, const af_span *span, af_error *error) {
+    (void)error;
+    af_cpu *cpu = (af_cpu *)backend;
+    for (uint32_t i = 0; i < span->in_count; i++) cross(cpu, &span->in[i], true);
+    for (size_t i = span->first; i < span->end; i++) {
         const af_op *op = &cpu->plan->ops[i];
         run_op[op->kind](cpu, &cpu->ops[i]);
         if (af_backend_hooked(&cpu->options)) show(cpu, op);
     }
+    for (uint32_t i = 0; i < span->out_count; i++) cross(cpu, &span->out[i], false);
+    return 0;
+}
+
+int af_cpu_end(af_backend *backend, af_ticket *ticket, af_error *error) {
+    (void)error;
+    af_cpu *cpu = (af_cpu *)backend;
     cpu->batch = NULL;
     *ticket = cpu->last;
     return 0;

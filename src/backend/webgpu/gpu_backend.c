@@ -225,10 +225,10 @@ static void open_results(af_gpu_backend *b, int *status, af_error *error) {
 
 static void release_buffers(af_gpu_backend *b) {
     af_gpu *gpu = b->gpu;
-    WGPUBuffer *const single[] = {&b->small,          &b->normed,   &b->packets, &b->attended_packets,
-                                  &b->hidden_packets, &b->raw,      &b->logits,  &b->states,
-                                  &b->bests,          &b->choices,  &b->parts,   &b->batch_info,
-                                  &b->unused[0],      &b->unused[1]};
+    WGPUBuffer *const single[] = {&b->small,          &b->normed,    &b->packets, &b->attended_packets,
+                                  &b->hidden_packets, &b->raw,       &b->logits,  &b->states,
+                                  &b->bests,          &b->choices,   &b->parts,   &b->batch_info,
+                                  &b->unused[0],      &b->unused[1], &b->crossing};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
         if (!b->values[v].shared) af_gpu_buffer_free(gpu, b->values[v].buffer);
@@ -252,6 +252,7 @@ static void gpu_close(af_backend *backend) {
     if (b->gpu) {
         af_gpu_poll(b->gpu, true);
         af_gpu_profile_close(b->profile);
+        if (b->now.encoder) b->gpu->api->wgpuCommandEncoderRelease(b->now.encoder);
         release_buffers(b);
     }
     af_gpu_weights_close(b->weights);
@@ -286,6 +287,9 @@ static const af_backend_ops gpu_ops = {.name = "gpu",
                                        .rounding = 16,
                                        .in_flight = AF_GPU_IN_FLIGHT - 1, /* one more holds what is being collected */
                                        .submit = af_gpu_submit,
+                                       .begin = af_gpu_begin,
+                                       .run_span = af_gpu_run_span,
+                                       .end = af_gpu_end,
                                        .collect = af_gpu_collect,
                                        .describe = gpu_describe,
                                        .threads = gpu_threads,

@@ -90,6 +90,7 @@ typedef struct af_gpu_step {
     int32_t choice_at;    /* parameter that holds where this batch's choices go; -1: none */
     uint32_t x;           /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
     uint32_t parts;       /* AF_GPU_GRID_TILES: of a tile */
+    size_t op;            /* of the plan; rises from step to step */
     bool per_row;         /* counts wanted rows, not tokens */
     bool per_state;       /* counts wanted states */
 } af_gpu_step;
@@ -153,6 +154,15 @@ typedef struct af_gpu_backend {
     /* host side of a batch */
     uint32_t *host_batch, *host_rows, *host_states, *host_tiles, *host_runs;
     float *host_turns;
+    struct {
+        af_gpu_ticket *ticket;
+        af_gpu_shape shape;
+        const af_gpu_steps *steps;
+        WGPUCommandEncoder encoder; /* what is not yet submitted; NULL: nothing */
+    } now;                          /* the batch between begin and end */
+    WGPUBuffer crossing;            /* values on their way to another backend; NULL: none ever went */
+    uint64_t crossing_bytes;
+    int crossing_mapped; /* af_gpu_map */
     af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
     af_ticket last_ticket;
     int32_t *result_ids;         /* (max_rows) */
@@ -191,6 +201,11 @@ static inline uint64_t af_gpu_row_bytes(uint32_t row, af_kv_type type) {
 int af_gpu_compile(af_gpu_backend *b, af_error *error);
 /* Appends the steps that decode rows of a matrix, chosen by the ids in `batch`, to `out` (ids, cols) f32. */
 int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error);
+/* Writes what the shaders read of a batch; fills the ticket's rows. */
+af_gpu_shape af_gpu_write_batch(af_gpu_backend *b, const af_batch *batch, af_ticket id, af_gpu_ticket *ticket);
+int af_gpu_begin(af_backend *backend, const af_batch *batch, af_error *error);
+int af_gpu_run_span(af_backend *backend, const af_span *span, af_error *error);
+int af_gpu_end(af_backend *backend, af_ticket *ticket, af_error *error);
 int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
 int af_gpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
 void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
@@ -202,8 +217,8 @@ int af_gpu_open_carries(af_gpu_backend *b, af_error *error);
 void af_gpu_close_carries(af_gpu_backend *b);
 uint32_t af_gpu_runs_of(const af_gpu_backend *b, const af_batch *batch, uint32_t *out);
 
-/* gpu_trace.c: the steps of a batch operation by operation, each one's values shown to the hook. */
-int af_gpu_run_hooked(af_gpu_backend *b, const af_gpu_shape *shape, af_error *error);
+/* gpu_trace.c: operations of a batch one by one, each one's values shown to the hook. */
+int af_gpu_run_hooked(af_gpu_backend *b, size_t first, size_t end, af_error *error);
 int af_gpu_decode(af_backend *backend, const af_matrix *w, uint32_t row_begin, uint32_t row_count, float *out,
                   af_error *error);
 

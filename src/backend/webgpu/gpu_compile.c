@@ -145,6 +145,7 @@ int af_gpu_compile(af_gpu_backend *b, af_error *error) {
     b->small = af_gpu_buffer(b->gpu, b->small_size, AF_GPU_STORAGE, "norms and biases", error);
     if (!b->small) return AF_ENOMEM;
     for (size_t i = 0; i < plan->op_count; i++) {
+        c.op = i;
         af_gpu_compile_op(&c, &plan->ops[i]);
         if (b->options.progress)
             b->options.progress(b->options.progress_user, (double)(i + 1) / (double)plan->op_count);

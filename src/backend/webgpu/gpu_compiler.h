@@ -17,6 +17,7 @@
 typedef struct af_gpu_compiler {
     af_gpu_backend *b;
     af_gpu_steps *steps; /* the list being made */
+    size_t op;           /* of the plan, being compiled */
     int status;
     af_error *error;
 } af_gpu_compiler;

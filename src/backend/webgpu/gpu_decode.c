@@ -134,9 +134,10 @@ static WGPUBuffer packets_in(decoder *d, const af_op *op, uint32_t *flags) {
     return b->packets;
 }
 
-/* With a hook every operation starts from its values, which the hook may have changed (gpu_trace.c). */
-static bool may_leave(const decoder *d) {
-    return d->c->b->options.hook == NULL;
+/* With a hook every operation starts from its values, which the hook may have changed (gpu_trace.c). Behind a cut
+ * another backend may read them. */
+static bool may_leave(const decoder *d, size_t i) {
+    return d->c->b->options.hook == NULL && !op_at(d, i)->cut;
 }
 
 /* A packet of one product is written by its workgroups 16 rows at a time: it must be one segment, read elsewhere. */
@@ -144,7 +145,7 @@ static void leave_packets(decoder *d, size_t i, fold *f, WGPUBuffer in, WGPUBuff
     const af_op_linear *l = &op_at(d, i)->u.linear;
     const af_op_linear *reader = reader_of(d, i + 1, l->parts[0].out, normed);
     const uint32_t outputs = l->parts[0].w.rows;
-    if (!may_leave(d) || !reader || in == where || f->m->segment_count != 1 || outputs % 32) return;
+    if (!may_leave(d, i) || !reader || in == where || f->m->segment_count != 1 || outputs % 32) return;
     f->next = where;
     f->next_cols = outputs;
     f->flags |= NEXT | (normed ? NEXT_NORM : 0);
@@ -194,7 +195,8 @@ static bool folds_head_norm(const af_norm *n, uint32_t dim) {
 /* What decode_attend.wgsl does, and its threads and workgroup memory hold. */
 static bool folds_attention(const decoder *d, size_t i) {
     const af_op *store = op_at(d, i), *attend = op_at(d, i + 1);
-    if (!attend || attend->kind != AF_OP_ATTEND || attend->u.attend.cache != store->u.rope_store.cache) return false;
+    if (store->cut || !attend || attend->kind != AF_OP_ATTEND || attend->u.attend.cache != store->u.rope_store.cache)
+        return false;
     if (attend->u.attend.both) return false;
     const af_op_rope_store *r = &store->u.rope_store;
     const af_cache *c = &d->c->b->plan->caches[store->u.rope_store.cache];
@@ -264,7 +266,7 @@ static void reduce_step(decoder *d, size_t i) {
     const af_cache *cache = &b->plan->caches[a->cache];
     const uint32_t cols = a->heads * cache->v_dim;
     const bool leave =
-        may_leave(d) && cache->v_dim % 16 == 0 && cache->v_dim <= 512 && reader_of(d, i + 1, a->out, false);
+        may_leave(d, i) && cache->v_dim % 16 == 0 && cache->v_dim <= 512 && reader_of(d, i + 1, a->out, false);
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
     const af_gpu_constant constants = {"STRETCHES", AF_GPU_STRETCHES};
     s->pipelines[0] = af_gpu_pipeline_of(c, "decode_reduce", &constants, 1);
@@ -306,11 +308,13 @@ void af_gpu_compile_decode_list(af_gpu_compiler *c) {
     const af_plan *plan = c->b->plan;
     for (size_t i = 0; i < plan->op_count && c->status == AF_OK; i++) {
         const af_op *op = &plan->ops[i];
+        c->op = i;
         if (op->kind == AF_OP_LINEAR && fold_linear(&d, i)) continue;
         if (op->kind == AF_OP_HEAD && fold_head(&d, i)) continue;
         if (op->kind == AF_OP_ROPE_STORE && folds_attention(&d, i)) {
-            attend_step(&d, op, &plan->ops[i + 1]);
-            reduce_step(&d, ++i);
+            c->op = ++i;
+            attend_step(&d, op, &plan->ops[i]);
+            reduce_step(&d, i);
             continue;
         }
         d.ready = NULL;

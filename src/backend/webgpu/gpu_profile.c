@@ -79,9 +79,10 @@ void af_gpu_profile_close(af_gpu_profile *p) {
 }
 
 void af_gpu_profile_encode(af_gpu_profile *p, const af_gpu_backend *b, WGPUCommandEncoder encoder,
-                           const af_gpu_steps *steps, const af_gpu_shape *shape) {
+                           const af_gpu_step *first, const af_gpu_step *end) {
     const af_gpu_api *api = p->gpu->api;
-    for (uint32_t i = 0; i < steps->count; i++) {
+    for (const af_gpu_step *s = first; s < end; s++) {
+        const uint32_t i = (uint32_t)(s - b->now.steps->p);
         WGPUPassTimestampWrites writes = WGPU_PASS_TIMESTAMP_WRITES_INIT;
         writes.querySet = p->queries;
         writes.beginningOfPassWriteIndex = 2 * i;
@@ -89,11 +90,14 @@ void af_gpu_profile_encode(af_gpu_profile *p, const af_gpu_backend *b, WGPUComma
         WGPUComputePassDescriptor descriptor = WGPU_COMPUTE_PASS_DESCRIPTOR_INIT;
         descriptor.timestampWrites = &writes;
         WGPUComputePassEncoder pass = api->wgpuCommandEncoderBeginComputePass(encoder, &descriptor);
-        af_gpu_encode_step(b, pass, &steps->p[i], shape);
+        af_gpu_encode_step(b, pass, s, &b->now.shape);
         api->wgpuComputePassEncoderEnd(pass);
         api->wgpuComputePassEncoderRelease(pass);
     }
-    api->wgpuCommandEncoderResolveQuerySet(encoder, p->queries, 0, (uint32_t)steps->count * 2, p->resolved, 0);
+}
+
+void af_gpu_profile_resolve(af_gpu_profile *p, WGPUCommandEncoder encoder, const af_gpu_steps *steps) {
+    p->gpu->api->wgpuCommandEncoderResolveQuerySet(encoder, p->queries, 0, (uint32_t)steps->count * 2, p->resolved, 0);
 }
 
 static kind *find_kind(af_gpu_profile *p, const af_gpu_step *s, bool decode) {

@@ -15,9 +15,11 @@ typedef struct af_gpu_profile af_gpu_profile;
 int af_gpu_profile_open(af_gpu *gpu, size_t steps, af_gpu_profile **out, af_error *error);
 void af_gpu_profile_close(af_gpu_profile *profile); /* prints */
 
-/* Encodes steps[0 .. count) each in a pass of its own, and the copy of their times. */
+/* Encodes steps of the batch at hand, each in a pass of its own. */
 void af_gpu_profile_encode(af_gpu_profile *profile, const af_gpu_backend *b, WGPUCommandEncoder encoder,
-                           const af_gpu_steps *steps, const af_gpu_shape *shape);
+                           const af_gpu_step *first, const af_gpu_step *end);
+/* Encodes the copy of their times. */
+void af_gpu_profile_resolve(af_gpu_profile *profile, WGPUCommandEncoder encoder, const af_gpu_steps *steps);
 /* After the batch was waited for. */
 void af_gpu_profile_collect(af_gpu_profile *profile, const af_gpu_steps *steps, const af_gpu_shape *shape);
 

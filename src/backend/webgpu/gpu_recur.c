@@ -15,6 +15,7 @@
 int af_gpu_open_carries(af_gpu_backend *b, af_error *error) {
     for (size_t i = 0; i < b->plan->carry_count; i++) {
         const uint64_t bytes = (uint64_t)b->plan->carries[i].floats * sizeof(float) * b->options.carries;
+        if (b->plan->carries[i].floats == 0) continue; /* another part's */
         if (bytes == 0) return af_fail(error, AF_EINVAL, "recurrent states: none are reserved, the plan has such");
         if (bytes > b->gpu->binding_limit)
             return af_fail(error, AF_ENOMEM,

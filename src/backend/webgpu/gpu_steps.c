@@ -27,6 +27,7 @@ af_gpu_step *af_gpu_add_step(af_gpu_compiler *c, const char *name, af_gpu_grid g
     af_gpu_step *s = c->status == AF_OK ? &list->p[list->count++] : &discarded;
     *s = (af_gpu_step){.name = name,
                        .grid = grid,
+                       .op = c->op,
                        .count_at = -1,
                        .portion_at = -1,
                        .scaled_at = -1,

@@ -11,14 +11,6 @@
 
 /* ---- One operation after another ---- */
 
-/* The operation that a step belongs to, by its name: `from` or a later one. A step of another name (argmax) belongs to
- * the operation before it. */
-static size_t op_of(const af_gpu_backend *b, const af_gpu_step *s, size_t from) {
-    for (size_t i = from; i < b->plan->op_count; i++)
-        if (b->plan->ops[i].name == s->name) return i;
-    return from;
-}
-
 static int run_steps(af_gpu_backend *b, const af_gpu_step *first, const af_gpu_step *end, const af_gpu_shape *shape,
                      af_error *error) {
     const af_gpu_api *api = b->gpu->api;
@@ -62,21 +54,28 @@ static size_t largest_value(const af_gpu_backend *b, uint32_t tokens, uint32_t r
     return most;
 }
 
-int af_gpu_run_hooked(af_gpu_backend *b, const af_gpu_shape *shape, af_error *error) {
+static int show_all(af_gpu_backend *b, const af_op *op, float *rows, af_error *error) {
+    af_value values[AF_PLAN_PARTS];
+    int status = AF_OK;
+    for (uint32_t k = 0, n = af_op_written(op, values); k < n && status == AF_OK; k++)
+        status = show(b, op, values[k], rows_written(op, &b->now.shape), rows, error);
+    return status;
+}
+
+int af_gpu_run_hooked(af_gpu_backend *b, size_t first_op, size_t end_op, af_error *error) {
+    const af_gpu_shape *shape = &b->now.shape;
     const size_t most = largest_value(b, shape->tokens, shape->rows);
     float *copy = malloc(most * sizeof *copy);
     if (!copy) return af_fail_memory(error, most * sizeof *copy, "a traced operation");
-    const af_gpu_steps *steps = shape->decode ? &b->decode : &b->general;
-    const af_gpu_step *step = steps->p, *const last = steps->p + steps->count;
+    const af_gpu_step *step = b->now.steps->p, *const last = step + b->now.steps->count;
     int status = AF_OK;
-    for (size_t i = 0; i < b->plan->op_count && status == AF_OK; i++) {
+    while (step < last && step->op < first_op) step++;
+    for (size_t i = first_op; i < end_op && status == AF_OK; i++) {
         const af_gpu_step *const first = step;
-        while (step < last && op_of(b, step, i) == i) step++;
+        while (step < last && step->op == i) step++;
         if (step == first) continue; /* folded into the next operation: its values are not written */
         status = run_steps(b, first, step, shape, error);
-        af_value values[AF_PLAN_PARTS];
-        for (uint32_t k = 0, n = af_op_written(&b->plan->ops[i], values); k < n && status == AF_OK; k++)
-            status = show(b, &b->plan->ops[i], values[k], rows_written(&b->plan->ops[i], shape), copy, error);
+        if (status == AF_OK) status = show_all(b, &b->plan->ops[i], copy, error);
     }
     free(copy);
     return status;

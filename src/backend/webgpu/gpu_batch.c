@@ -1,0 +1,136 @@
+/* gpu_batch.c - what a batch tells the shaders (shaders/batch.wgsl), and its shape. */
+#include "backend/webgpu/gpu_backend.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define CHOSEN        UINT32_MAX /* shaders/batch.wgsl */
+#define STRETCH_BLOCK 64         /* positions that decode_attend.wgsl takes at a time */
+
+static uint32_t choice_slot(const af_gpu_backend *b, af_ticket ticket) {
+    return (uint32_t)(ticket % AF_GPU_IN_FLIGHT) * b->options.max_rows;
+}
+
+static void write_info(af_gpu_backend *b, uint32_t at, const void *from, size_t count) {
+    if (count) af_gpu_write(b->gpu, b->batch_info, (uint64_t)at * 4, from, count * 4);
+}
+
+static void write_tokens(af_gpu_backend *b, const af_batch *batch) {
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        const af_batch_token *token = &batch->tokens[t];
+        uint32_t *out = b->host_batch + 4 * (size_t)t;
+        const bool chosen = token->id < 0;
+        out[0] = chosen ? CHOSEN : (uint32_t)token->id;
+        out[1] = chosen ? choice_slot(b, token->from) + token->from_row : 0;
+        out[2] = token->position;
+        out[3] = b->pages_at + token->seq * (uint32_t)b->plan->group_count * b->table_pages;
+    }
+    write_info(b, 0, b->host_batch, 4 * (size_t)batch->token_count);
+}
+
+/* Page tables reach up to each sequence's last position in this batch. */
+static void write_pages(af_gpu_backend *b, const af_batch *batch) {
+    const uint32_t groups = (uint32_t)b->plan->group_count;
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        const af_batch_token *token = &batch->tokens[t];
+        if (t + 1 < batch->token_count && batch->tokens[t + 1].seq == token->seq) continue;
+        for (uint32_t g = 0; g < groups; g++)
+            write_info(b, b->pages_at + (token->seq * groups + g) * b->table_pages, batch->seqs[token->seq].pages[g],
+                       token->position / AF_KV_PAGE + 1);
+    }
+}
+
+/* (cos, sin) of every rope, token and pair: rope by rope, each (tokens, pairs). */
+static void write_turns(af_gpu_backend *b, const af_batch *batch) {
+    float *out = b->host_turns;
+    for (size_t r = 0; r < b->plan->rope_count; r++) {
+        const af_rope *rope = &b->plan->ropes[r];
+        for (uint32_t t = 0; t < batch->token_count; t++) {
+            for (uint32_t i = 0; i < rope->rotated / 2; i++) {
+                const double angle = (double)batch->tokens[t].position * (double)rope->inv_freq[i];
+                *out++ = (float)(cos(angle) * (double)rope->magnitude);
+                *out++ = (float)(sin(angle) * (double)rope->magnitude);
+            }
+        }
+    }
+    write_info(b, b->turns_at, b->host_turns, (size_t)(out - b->host_turns));
+}
+
+static void write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *ticket) {
+    ticket->row_count = ticket->state_count = 0;
+    ticket->any_logits = false;
+    if (!af_plan_head(b->plan) && !af_plan_state(b->plan)) return; /* another part of the plan gives them */
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        if (batch->tokens[t].choose == AF_CHOOSE_STATE) b->host_states[ticket->state_count++] = t;
+        if (!af_choose_wants_row(batch->tokens[t].choose)) continue;
+        assert(ticket->row_count < b->options.max_rows);
+        b->host_rows[ticket->row_count] = t;
+        ticket->choose[ticket->row_count++] = batch->tokens[t].choose;
+        ticket->any_logits |= batch->tokens[t].choose == AF_CHOOSE_LOGITS;
+    }
+    write_info(b, b->rows_at, b->host_rows, ticket->row_count);
+    write_info(b, b->states_at, b->host_states, ticket->state_count);
+}
+
+/* Positions that the sequence of token t has when the batch is through. */
+static uint32_t positions_of(const af_batch *batch, uint32_t t) {
+    while (t + 1 < batch->token_count && batch->tokens[t + 1].seq == batch->tokens[t].seq) t++;
+    return batch->tokens[t].position + 1;
+}
+
+/* Tiles of neighbouring tokens of one sequence, for attention. */
+static uint32_t write_tiles(af_gpu_backend *b, const af_batch *batch) {
+    uint32_t count = 0, positions = 0;
+    for (uint32_t t = 0, n; t < batch->token_count; t += n) {
+        n = 1;
+        if (t == 0 || batch->tokens[t].seq != batch->tokens[t - 1].seq) positions = positions_of(batch, t);
+        while (n < AF_GPU_TILE && t + n < batch->token_count && batch->tokens[t + n].seq == batch->tokens[t].seq) n++;
+        uint32_t *tile = b->host_tiles + AF_GPU_TILE_WORDS * (size_t)count++;
+        tile[0] = t;
+        tile[1] = n;
+        tile[2] = positions;
+    }
+    write_info(b, b->tiles_at, b->host_tiles, AF_GPU_TILE_WORDS * (size_t)count);
+    return count;
+}
+
+static uint32_t write_runs(af_gpu_backend *b, const af_batch *batch) {
+    const uint32_t count = af_gpu_runs_of(b, batch, b->host_runs);
+    write_info(b, b->runs_at, b->host_runs, 3 * (size_t)count);
+    return count;
+}
+
+/* The shape of a batch, from which grids follow. */
+static af_gpu_shape shape_of(const af_batch *batch, const af_gpu_ticket *ticket, uint32_t first_choice) {
+    af_gpu_shape shape = {.tokens = batch->token_count,
+                          .rows = ticket->row_count,
+                          .states = ticket->state_count,
+                          .first_choice = first_choice};
+    uint32_t last = 0;
+    for (uint32_t t = 0; t < batch->token_count; t++)
+        if (batch->tokens[t].position > last) last = batch->tokens[t].position;
+    const uint32_t blocks = last / STRETCH_BLOCK + 1;
+    shape.stretch = (blocks + AF_GPU_STRETCHES - 1) / AF_GPU_STRETCHES * STRETCH_BLOCK;
+    shape.stretches = last / shape.stretch + 1;
+    return shape;
+}
+
+/* The decode list stores a token's key while others attend: no two tokens may be of one sequence. */
+static bool is_decode(const af_gpu_backend *b, const af_batch *batch) {
+    if (batch->token_count > AF_GPU_DECODE || b->decode.count == 0) return false;
+    for (uint32_t t = 1; t < batch->token_count; t++)
+        if (batch->tokens[t].seq == batch->tokens[t - 1].seq) return false;
+    return true;
+}
+
+af_gpu_shape af_gpu_write_batch(af_gpu_backend *b, const af_batch *batch, af_ticket id, af_gpu_ticket *ticket) {
+    write_tokens(b, batch);
+    write_pages(b, batch);
+    write_turns(b, batch);
+    write_rows(b, batch, ticket);
+    af_gpu_shape shape = shape_of(batch, ticket, choice_slot(b, id));
+    shape.decode = is_decode(b, batch);
+    shape.tiles = write_tiles(b, batch);
+    shape.runs = write_runs(b, batch);
+    return shape;
+}

@@ -1,0 +1,250 @@
+/* gpu_submit.c - a batch through the compiled steps: begun, run span by span, ended, collected.
+ *
+ * Spans are encoded into one command buffer as long as nothing has to leave or reach the device between them: a plan
+ * that is not cut is one submit. Results come back through a ticket's readback buffer, values that are carried to
+ * another backend through one of their own.
+ */
+#include "backend/webgpu/gpu_profile.h"
+
+#include <assert.h>
+#include <string.h>
+
+static uint64_t choices_bytes(uint32_t rows) {
+    return ((uint64_t)rows * 4 + 15) / 16 * 16;
+}
+
+static uint64_t states_bytes(const af_gpu_backend *b, uint32_t states) {
+    return (uint64_t)states * b->plan->width * 4;
+}
+
+/* ---- Commands ---- */
+
+static WGPUCommandEncoder encoder_of(af_gpu_backend *b) {
+    if (!b->now.encoder) b->now.encoder = b->gpu->api->wgpuDeviceCreateCommandEncoder(b->gpu->device, NULL);
+    return b->now.encoder;
+}
+
+static void drop_encoder(af_gpu_backend *b) {
+    if (b->now.encoder) b->gpu->api->wgpuCommandEncoderRelease(b->now.encoder);
+    b->now.encoder = NULL;
+}
+
+/* Submits what is encoded. */
+static uint64_t submit(af_gpu_backend *b) {
+    WGPUCommandBuffer commands = b->gpu->api->wgpuCommandEncoderFinish(encoder_of(b), NULL);
+    drop_encoder(b);
+    const uint64_t submission = af_gpu_submit_commands(b->gpu, commands);
+    b->gpu->api->wgpuCommandBufferRelease(commands);
+    return submission;
+}
+
+static void encode(af_gpu_backend *b, const af_gpu_step *first, const af_gpu_step *end) {
+    const af_gpu_api *api = b->gpu->api;
+    if (first == end) return;
+    WGPUComputePassEncoder pass = api->wgpuCommandEncoderBeginComputePass(encoder_of(b), NULL);
+    for (const af_gpu_step *s = first; s < end; s++) af_gpu_encode_step(b, pass, s, &b->now.shape);
+    api->wgpuComputePassEncoderEnd(pass);
+    api->wgpuComputePassEncoderRelease(pass);
+}
+
+/* ---- Values to and from another backend ---- */
+
+static void cross_in(af_gpu_backend *b, const af_crossing *c) {
+    const af_gpu_value *v = &b->values[c->value];
+    const size_t width = b->plan->widths[c->value];
+    const uint32_t tokens = b->now.shape.tokens;
+    if (b->now.encoder) submit(b); /* what is encoded may still read the value as it was */
+    if (v->stride == width) {
+        af_gpu_write(b->gpu, v->buffer, 0, c->rows, tokens * width * sizeof *c->rows);
+        return;
+    }
+    for (uint32_t t = 0; t < tokens; t++)
+        af_gpu_write(b->gpu, v->buffer, ((uint64_t)t * v->stride + v->first) * sizeof *c->rows, c->rows + t * width,
+                     width * sizeof *c->rows);
+}
+
+/* Whole rows of the buffer that holds a value, which may stand beside others. */
+static uint64_t bytes_of_rows(const af_gpu_backend *b, const af_crossing *c, uint32_t tokens) {
+    return (uint64_t)tokens * b->values[c->value].stride * sizeof(float);
+}
+
+/* Made at the first batch that needs it, for the largest that may come. */
+static int need_crossing(af_gpu_backend *b, const af_span *span, af_error *error) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < span->out_count; i++) bytes += bytes_of_rows(b, &span->out[i], b->options.max_tokens);
+    if (bytes <= b->crossing_bytes) return AF_OK;
+    af_gpu_buffer_free(b->gpu, b->crossing);
+    b->crossing_bytes = 0;
+    b->crossing = af_gpu_buffer(b->gpu, bytes, AF_GPU_READBACK, "values for another device", error);
+    if (!b->crossing) return AF_ENOMEM;
+    b->crossing_bytes = bytes;
+    return AF_OK;
+}
+
+static void take_rows(const af_gpu_backend *b, const af_crossing *c, const float *from) {
+    const af_gpu_value *v = &b->values[c->value];
+    const size_t width = b->plan->widths[c->value];
+    for (uint32_t t = 0; t < b->now.shape.tokens; t++)
+        memcpy(c->rows + t * width, from + (size_t)t * v->stride + v->first, width * sizeof *from);
+}
+
+static int cross_out(af_gpu_backend *b, const af_span *span, af_error *error) {
+    const af_gpu_api *api = b->gpu->api;
+    int status = need_crossing(b, span, error);
+    if (status != AF_OK) return status;
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < span->out_count; i++) {
+        const uint64_t bytes = bytes_of_rows(b, &span->out[i], b->now.shape.tokens);
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->values[span->out[i].value].buffer, 0, b->crossing,
+                                                  at, bytes);
+        at += bytes;
+    }
+    af_error why = {0};
+    const float *mapped = af_gpu_map(b->gpu, b->crossing, at, submit(b), &b->crossing_mapped, &why);
+    if (!mapped) {
+        if (error) *error = why;
+        return why.code;
+    }
+    for (uint32_t i = 0; i < span->out_count; i++) {
+        take_rows(b, &span->out[i], mapped);
+        mapped += bytes_of_rows(b, &span->out[i], b->now.shape.tokens) / sizeof *mapped;
+    }
+    api->wgpuBufferUnmap(b->crossing);
+    return AF_OK;
+}
+
+/* ---- A batch ---- */
+
+int af_gpu_begin(af_backend *backend, const af_batch *batch, af_error *error) {
+    (void)error;
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    assert(batch->token_count > 0 && batch->token_count <= b->options.max_tokens);
+    assert(batch->seq_count <= b->max_seqs);
+    const af_ticket id = b->last_ticket + 1;
+    af_gpu_ticket *ticket = &b->tickets[id % AF_GPU_IN_FLIGHT];
+    assert(ticket->ticket == 0 && "collect before submitting a further one");
+    b->gpu->doing = "running a batch";
+    drop_encoder(b);
+    b->now.ticket = ticket;
+    b->now.shape = af_gpu_write_batch(b, batch, id, ticket);
+    b->now.steps = b->now.shape.decode ? &b->decode : &b->general;
+    return AF_OK;
+}
+
+/* The first step of an operation from `from` on. */
+static const af_gpu_step *step_from(const af_gpu_steps *steps, size_t op) {
+    const af_gpu_step *s = steps->p, *const end = steps->p + steps->count;
+    while (s < end && s->op < op) s++;
+    return s;
+}
+
+int af_gpu_run_span(af_backend *backend, const af_span *span, af_error *error) {
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    const af_gpu_step *first = step_from(b->now.steps, span->first), *end = step_from(b->now.steps, span->end);
+    int status = AF_OK;
+    for (uint32_t i = 0; i < span->in_count; i++) cross_in(b, &span->in[i]);
+    if (af_backend_hooked(&b->options))
+        status = af_gpu_run_hooked(b, span->first, span->end, error);
+    else if (b->profile)
+        af_gpu_profile_encode(b->profile, b, encoder_of(b), first, end);
+    else
+        encode(b, first, end);
+    if (status == AF_OK && span->out_count) status = cross_out(b, span, error);
+    return status;
+}
+
+/* A readback buffer is made at a ticket slot's first use: most programs never have more than one in flight. */
+static int need_readback(af_gpu_backend *b, af_gpu_ticket *ticket, af_error *error) {
+    if (ticket->state_count && !ticket->state_readback) {
+        ticket->state_readback =
+            af_gpu_buffer(b->gpu, states_bytes(b, b->options.max_tokens), AF_GPU_READBACK, "states", error);
+        if (!ticket->state_readback) return AF_ENOMEM;
+    }
+    if (ticket->readback || ticket->row_count == 0) return AF_OK;
+    const uint64_t bytes = choices_bytes(b->options.max_rows) + (uint64_t)b->options.max_rows * b->plan->vocabulary * 4;
+    ticket->readback = af_gpu_buffer(b->gpu, bytes, AF_GPU_READBACK, "logits", error);
+    return ticket->readback ? AF_OK : AF_ENOMEM;
+}
+
+static void copy_results(af_gpu_backend *b, const af_gpu_ticket *ticket) {
+    const af_gpu_api *api = b->gpu->api;
+    if (ticket->row_count)
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->choices, b->now.shape.first_choice * 4ull,
+                                                  ticket->readback, 0, ticket->row_count * 4ull);
+    if (ticket->any_logits)
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->logits, 0, ticket->readback,
+                                                  choices_bytes(b->options.max_rows),
+                                                  (uint64_t)ticket->row_count * b->plan->vocabulary * 4);
+    if (ticket->state_count)
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->states, 0, ticket->state_readback, 0,
+                                                  states_bytes(b, ticket->state_count));
+}
+
+int af_gpu_end(af_backend *backend, af_ticket *out, af_error *error) {
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    af_gpu_ticket *ticket = b->now.ticket;
+    int status = need_readback(b, ticket, error);
+    if (status != AF_OK) return status;
+    copy_results(b, ticket);
+    if (b->profile) af_gpu_profile_resolve(b->profile, encoder_of(b), b->now.steps);
+    ticket->submission = submit(b);
+    if (b->profile) af_gpu_profile_collect(b->profile, b->now.steps, &b->now.shape);
+    status = af_gpu_check(b->gpu, error);
+    if (status != AF_OK) return status;
+    *out = ticket->ticket = ++b->last_ticket;
+    return AF_OK;
+}
+
+int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
+    return af_backend_submit(backend, ((const af_gpu_backend *)backend)->plan, batch, ticket, error);
+}
+
+/* ---- Collecting ---- */
+
+static int collect_states(af_gpu_backend *b, af_gpu_ticket *ticket, af_result *result, af_error *error) {
+    const uint64_t bytes = states_bytes(b, ticket->state_count);
+    result->state_count = ticket->state_count;
+    result->states = b->result_states;
+    if (ticket->state_count == 0) return AF_OK;
+    af_error why = {0};
+    const void *mapped =
+        af_gpu_map(b->gpu, ticket->state_readback, bytes, ticket->submission, &ticket->state_mapped, &why);
+    if (!mapped) {
+        if (error) *error = why;
+        return why.code;
+    }
+    memcpy(b->result_state_memory, mapped, bytes);
+    b->gpu->api->wgpuBufferUnmap(ticket->state_readback);
+    for (uint32_t i = 0; i < ticket->state_count; i++)
+        b->result_states[i] = b->result_state_memory + (size_t)i * b->plan->width;
+    return AF_OK;
+}
+
+int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_error *error) {
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    af_gpu_ticket *ticket = &b->tickets[id % AF_GPU_IN_FLIGHT];
+    assert(ticket->ticket == id);
+    ticket->ticket = 0;
+    *result = (af_result){.row_count = ticket->row_count, .ids = b->result_ids, .logits = b->result_rows};
+    const int status = collect_states(b, ticket, result, error);
+    if (status != AF_OK || ticket->row_count == 0) return status;
+    const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4, first_row = choices_bytes(b->options.max_rows);
+    const uint64_t bytes =
+        ticket->any_logits ? first_row + ticket->row_count * row_bytes : choices_bytes(ticket->row_count);
+    af_error why = {0};
+    const void *mapped = af_gpu_map(b->gpu, ticket->readback, bytes, ticket->submission, &ticket->mapped, &why);
+    if (!mapped) {
+        if (error) *error = why;
+        return why.code;
+    }
+    const uint32_t *choices = mapped;
+    for (uint32_t r = 0; r < ticket->row_count; r++) {
+        const bool greedy = ticket->choose[r] == AF_CHOOSE_GREEDY;
+        float *row = b->result_logits + (size_t)r * b->plan->vocabulary;
+        b->result_ids[r] = greedy ? (int32_t)choices[r] : -1;
+        b->result_rows[r] = greedy ? NULL : row;
+        if (!greedy) memcpy(row, (const char *)mapped + first_row + r * row_bytes, row_bytes);
+    }
+    b->gpu->api->wgpuBufferUnmap(ticket->readback);
+    return AF_OK;
+}

@@ -1,0 +1,12 @@
+"""Lavapipe, Mesa's Vulkan in software, for tests of the GPU backend: importing this skips a module where it is absent."""
+import pytest
+
+from support import shimmy_json
+
+DEVICE = "llvm"  # lavapipe calls itself llvmpipe
+INFO = shimmy_json("gpu-info")
+
+if INFO["library"] is None and "no GPU backend" in INFO["why"]:
+    pytest.skip("this build has no GPU backend", allow_module_level=True)
+if not any(DEVICE in a["name"] for a in INFO["adapters"]):
+    pytest.skip(f"lavapipe is not installed (mesa-vulkan-drivers): {INFO['why']}", allow_module_level=True)
