@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,36 @@ static void values_print_as_python_prints_them(void **state) {
            "True True True True");
     prints("{{ missing }}{{ {}.x }}{{ '' or 'a' }}{{ 0 and 1 }}", "a0");
     prints("{{ 'h\u00e9llo'[1] }}{{ 'h\u00e9llo'[::-1] }}{{ 'h\u00e9llo'|length }}", "\u00e9oll\u00e9h5");
+}
+
+static void slices_stay_inside(void **state) {
+    prints("{{ ''[::-1] }}|{{ 'abc'[::-1] }}|{{ 'abc'[3:] }}|{{ 'abc'[-9:2] }}|{{ 'abc'[2:-9:-1] }}", "|cba||ab|cba");
+    prints("{{ 'abc'[::9223372036854775807] }}|{{ 'abc'[::-9223372036854775807] }}|{{ 'abc'[:0:-1] }}", "a|c|cb");
+    prints("{{ [][::-1] }}{{ [1, 2, 3][::-2] }}{{ [1, 2, 3][9:] }}{{ [1, 2][:-9:-1] }}", "[][3, 1][][2, 1]");
+    prints("{{ ()[::-1] }}{{ (1, 2, 3)[1:] }}{{ (1, 2, 3)[::-9223372036854775807] }}", "()(2, 3)(3,)");
+    prints("{{ range(1, 5)[::-1] }} {{ range(9)[2:7:2] }} {{ range(0)[::-1]|list }}",
+           "range(4, 0, -1) range(2, 7, 2) []");
+    prints("{{ range(1, 5)[::9223372036854775807] }}", "range(1, 5, 9223372036854775807)");
+    fails("{{ range(1, 5)[::9223372036854775807][::1] }}", AF_EFORMAT, "a step too large");
+    fails("{{ 'abc'[::0] }}", AF_EFORMAT, "a step of zero");
+    fails("{{ {}[1:] }}", AF_EFORMAT, "cannot be sliced");
+}
+
+static void numbers_stay_within_64_bits(void **state) {
+    const char *wide = "-9223372036854775807, 9223372036854775807, 6000000000000000000";
+    char source[400];
+    snprintf(source, sizeof source, "{%% set r = range(%s) %%}{{ r|list }} {{ r[3] }} {{ 2776627963145224193 in r }}",
+             wide);
+    prints(source, "[-9223372036854775807, -3223372036854775807, 2776627963145224193, 8776627963145224193] "
+                   "8776627963145224193 True");
+    prints("{{ -9000000000000000 in range(9214372036854775807, 9214372036854775806, -1) }}", "False");
+    prints("{{ 'nan'|float in range(3) }}{{ 1e300 in range(3) }}{{ 2.0 in range(3) }}", "FalseFalseTrue");
+    prints("{{ range(0, 2) == range(0, 4, 2) }}{{ range(0, 1, 5) == range(1) }}", "FalseTrue");
+    prints("{{ '-7'.zfill(-9223372036854775807 - 1) }}{{ 15|round(-1) }}{{ 25|round(-1) }}", "-72020");
+    prints("{{ 'abc'|truncate(9223372036854775807) }}{{ 'abc'.find('', 3) }}{{ 'abc'.find('', 4) }}", "abc3-1");
+    fails("{{ 9223372036854775807|round(-1) }}", AF_EFORMAT, "beyond 64 bits");
+    fails("{{ 'abc'|truncate(-9223372036854775807 - 1) }}", AF_EFORMAT, "shorter than the end");
+    fails("{{ -(-9223372036854775807 - 1) }}", AF_EFORMAT, "beyond 64 bits");
 }
 
 static void tags_take_white_space_as_jinja2_does(void **state) {
@@ -194,6 +225,8 @@ static void the_clock_is_the_caller_s(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_print_as_python_prints_them),
+        cmocka_unit_test(slices_stay_inside),
+        cmocka_unit_test(numbers_stay_within_64_bits),
         cmocka_unit_test(tags_take_white_space_as_jinja2_does),
         cmocka_unit_test(loops_and_scopes),
         cmocka_unit_test(macros_and_blocks),

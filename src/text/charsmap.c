@@ -8,7 +8,7 @@
 
 #define CHARSMAP    "tokenizer.ggml.precompiled_charsmap"
 #define SIZE_BYTES  4
-#define LONGEST     256 /* bytes of one text to replace; NFKC's longest is under 32. Bounds the work at one byte */
+#define LONGEST     256 /* bytes of a text to replace or replacing; NFKC's are under 40. Bounds the work at one byte */
 #define REPLACEMENT "\xEF\xBF\xBD"
 
 /* ---- Reading ---- */
@@ -90,8 +90,10 @@ static size_t longest(const af_charsmap *map, const char *p, size_t n, uint32_t 
 size_t af_charsmap_next(const af_charsmap *map, const char *p, size_t n, af_slice *out) {
     uint32_t value = 0, unused;
     const size_t replaced = longest(map, p, n, &value);
-    if (replaced && value < map->string_bytes) {
-        *out = af_slice_of(map->strings + value, strlen(map->strings + value));
+    const size_t bytes =
+        replaced && value < map->string_bytes ? strnlen(map->strings + value, LONGEST + 1) : LONGEST + 1;
+    if (bytes <= LONGEST) {
+        *out = af_slice_of(map->strings + value, bytes);
         return replaced;
     }
     const size_t length = af_utf8_decode(p, n, &unused);

@@ -94,7 +94,7 @@ static int index_item(j_run *run, const j_value *v, int64_t index, j_value *out)
         return 0;
     }
     if (v->kind == J_STRING) return string_item(run, v->string, (size_t)index, out);
-    *out = v->kind == J_RANGE ? af_j_int(v->range->start + index * v->range->step) : v->list->items[index];
+    *out = v->kind == J_RANGE ? af_j_int(af_j_range_item(v->range, (size_t)index)) : v->list->items[index];
     return 0;
 }
 
@@ -208,7 +208,7 @@ static int slice_range(j_run *run, const j_range *from, const cut *c, j_value *o
 
 static int slice_string(j_run *run, const j_value *v, size_t length, const cut *c, j_value *out) {
     const j_string *s = v->string;
-    if (c->count == 0) return af_j_string_part(run, s, 0, 0, out); /* a backward cut of nothing starts before it */
+    if (c->count == 0 && c->start < 0) return af_j_string_part(run, s, 0, 0, out); /* backward, through nothing */
     if (c->step == 1) {
         bool ascii = length == s->n;
         size_t from = ascii ? (size_t)c->start : af_j_char_offset(s, (size_t)c->start);
@@ -256,7 +256,8 @@ static const char *next_parameter(const char *p, parameter *out) {
     return p + n;
 }
 
-static const j_keyword *find_keyword(const j_args *args, const parameter *wanted) {
+static const j_keyword *find_keyword(j_run *run, const j_args *args, const parameter *wanted) {
+    af_j_work(run, args->n_keywords / 16);
     for (size_t i = 0; i < args->n_keywords; i++) {
         const j_string *name = args->keywords[i].name;
         if (name->n == wanted->n && memcmp(name->p, wanted->name, name->n) == 0) return &args->keywords[i];
@@ -266,7 +267,7 @@ static const j_keyword *find_keyword(const j_args *args, const parameter *wanted
 
 static int bind_one(j_run *run, const j_function *f, j_args *args, size_t place, const parameter *wanted,
                     size_t *used) {
-    const j_keyword *keyword = find_keyword(args, wanted);
+    const j_keyword *keyword = find_keyword(run, args, wanted);
     args->bound[place] = (j_value){.kind = J_ABSENT};
     if (keyword && place < args->n)
         return af_j_fail(run, "%s: argument '%.*s' is given twice", f->name, (int)wanted->n, wanted->name);

@@ -152,7 +152,7 @@ typedef struct j_symbol {
     struct j_symbol *next;
 } j_symbol;
 
-enum { J_SYMBOL_BUCKETS = 256 };
+enum { J_SYMBOL_BUCKETS = 1024 };
 
 struct af_jinja {
     af_arena *arena;
@@ -160,6 +160,7 @@ struct af_jinja {
     size_t source_n;
     j_node *body;
     j_symbol *symbols[J_SYMBOL_BUCKETS];
+    size_t symbol_count;
     const j_string *caller, *varargs, *kwargs, *loop, *bos, *eos; /* names with a meaning */
 };
 
@@ -246,6 +247,6 @@ int af_j_capture(j_run *run, j_scope *scope, const j_node *body, j_value *out);
 int af_j_exec_for(j_run *run, j_scope *scope, const j_node *node, const j_value *items, unsigned depth);
 j_scope *af_j_scope_new(j_run *run, j_scope *parent);
 int af_j_scope_set(j_run *run, j_scope *scope, const j_string *name, j_value value);
-bool af_j_scope_get(const j_scope *scope, const j_string *name, j_value *out);
+bool af_j_scope_get(j_run *run, const j_scope *scope, const j_string *name, j_value *out);
 
 #endif

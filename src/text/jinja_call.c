@@ -1,7 +1,6 @@
 /* jinja_call.c - what can be called: macros, loops, globals. */
 #include "text/jinja_ast.h"
 
-#include <math.h>
 #include <string.h>
 
 int af_j_call(j_run *run, const j_value *callee, j_args *args, j_value *out) {
@@ -28,20 +27,22 @@ int af_j_call(j_run *run, const j_value *callee, j_args *args, j_value *out) {
 
 /* ---- Macros ---- */
 
-static bool is_parameter(const j_signature *signature, const j_string *name) {
+static bool is_parameter(j_run *run, const j_signature *signature, const j_string *name) {
+    af_j_work(run, signature->n / 16);
     for (size_t i = 0; i < signature->n; i++)
         if (af_j_string_equal(signature->names[i], name)) return true;
     return false;
 }
 
-static const j_value *keyword_named(const j_args *args, const j_string *name) {
+static const j_value *keyword_named(j_run *run, const j_args *args, const j_string *name) {
+    af_j_work(run, args->n_keywords / 16);
     for (size_t i = 0; i < args->n_keywords; i++)
         if (af_j_string_equal(args->keywords[i].name, name)) return &args->keywords[i].value;
     return NULL;
 }
 
 static int bind_given(j_run *run, j_scope *scope, const j_string *name, size_t i, const j_args *args) {
-    const j_value *keyword = keyword_named(args, name);
+    const j_value *keyword = keyword_named(run, args, name);
     if (keyword && i < args->n) return af_j_fail(run, "argument '%.*s' is given twice", (int)name->n, name->p);
     j_value v = af_j_undefined(name, J_PLAIN);
     if (i < args->n)
@@ -54,7 +55,7 @@ static int bind_given(j_run *run, j_scope *scope, const j_string *name, size_t i
 /* A default sees the parameters, itself as undefined. */
 static int bind_default(j_run *run, j_scope *scope, const j_signature *signature, size_t i, const j_args *args) {
     j_value v;
-    if (!signature->defaults[i] || i < args->n || keyword_named(args, signature->names[i])) return 0;
+    if (!signature->defaults[i] || i < args->n || keyword_named(run, args, signature->names[i])) return 0;
     if (af_j_eval(run, scope, signature->defaults[i], &v)) return run->status;
     return af_j_scope_set(run, scope, signature->names[i], v);
 }
@@ -75,7 +76,7 @@ static int bind_kwargs(j_run *run, j_scope *scope, const j_macro *macro, const j
     if (!dict) return run->status;
     for (size_t i = 0; i < args->n_keywords; i++) {
         const j_keyword *k = &args->keywords[i];
-        if (is_parameter(macro->signature, k->name)) continue;
+        if (is_parameter(run, macro->signature, k->name)) continue;
         if (macro->signature->uses_caller && af_j_string_equal(k->name, run->jinja->caller)) continue;
         if (!macro->signature->uses_kwargs)
             return af_j_fail(run, "macro '%.*s' has no argument '%.*s'", (int)macro->name->n, macro->name->p,
@@ -88,8 +89,8 @@ static int bind_kwargs(j_run *run, j_scope *scope, const j_macro *macro, const j
 
 static int bind_caller(j_run *run, j_scope *scope, const j_macro *macro, const j_args *args) {
     const j_string *name = run->jinja->caller;
-    if (!macro->signature->uses_caller || is_parameter(macro->signature, name)) return 0;
-    const j_value *given = keyword_named(args, name);
+    if (!macro->signature->uses_caller || is_parameter(run, macro->signature, name)) return 0;
+    const j_value *given = keyword_named(run, args, name);
     return af_j_scope_set(run, scope, name, given ? *given : af_j_undefined(name, J_PLAIN));
 }
 
@@ -223,6 +224,11 @@ static int global_joiner(j_run *run, const j_args *args, j_value *out) {
 
 /* ---- Other globals ---- */
 
+static uint64_t range_count(int64_t start, int64_t stop, int64_t step) {
+    if (step > 0 ? start >= stop : start <= stop) return 0;
+    return (af_j_distance(start, stop, step) - 1) / af_j_stride(step) + 1;
+}
+
 static int global_range(j_run *run, const j_args *args, j_value *out) {
     enum { MAX_RANGE = 100000 };
     int64_t part[3] = {0, 0, 1};
@@ -231,11 +237,11 @@ static int global_range(j_run *run, const j_args *args, j_value *out) {
     for (size_t i = 0; i < args->n; i++)
         if (af_j_need_int(run, &args->items[i], "range", &part[args->n == 1 ? 1 : i])) return run->status;
     if (part[2] == 0) return af_j_fail(run, "range: a step of zero");
-    double n = ceil(((double)part[1] - (double)part[0]) / (double)part[2]);
-    if (n > MAX_RANGE) return af_j_fail(run, "range: %.0f items, at most %d", n, MAX_RANGE);
+    const uint64_t n = range_count(part[0], part[1], part[2]);
+    if (n > MAX_RANGE) return af_j_fail(run, "range: %llu items, at most %d", (unsigned long long)n, MAX_RANGE);
     j_range *range = af_j_alloc(run, sizeof *range);
     if (!range) return run->status;
-    *range = (j_range){.start = part[0], .stop = part[1], .step = part[2], .n = n > 0 ? (size_t)n : 0};
+    *range = (j_range){.start = part[0], .stop = part[1], .step = part[2], .n = (size_t)n};
     *out = (j_value){.kind = J_RANGE, .range = range};
     return 0;
 }
@@ -290,7 +296,7 @@ static int global_strftime(j_run *run, const j_args *args, j_value *out) {
     if (af_j_need_string(run, &args->bound[0], "strftime_now", &format)) return run->status;
     j_text t;
     af_j_text_open(&t, run);
-    for (size_t at = 0; at < format->n && !run->status; at++) {
+    for (size_t at = 0; at < format->n && !af_j_work(run, 4); at++) {
         char directive[4] = "%", text[200];
         if (format->p[at] != '%' || at + 1 >= format->n) {
             af_j_text_part(&t, format, at, at + 1);

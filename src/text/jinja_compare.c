@@ -1,6 +1,7 @@
 /* jinja_compare.c - equality, order, membership and sorting, as Python has them. */
 #include "text/jinja_value.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool equal_lists(j_run *run, const j_list *a, const j_list *b) {
@@ -28,7 +29,13 @@ static bool equal_nested(j_run *run, const j_value *a, const j_value *b) {
     return equal;
 }
 
+static bool equal_ranges(const j_range *a, const j_range *b) {
+    if (a->n != b->n || a->n == 0) return a->n == b->n;
+    return a->start == b->start && (a->n == 1 || a->step == b->step);
+}
+
 bool af_j_equal(j_run *run, const j_value *a, const j_value *b) {
+    if (af_j_work(run, 1)) return false;
     if (af_j_is_number(a) && af_j_is_number(b)) {
         if (a->kind == J_INT && b->kind == J_INT) return a->integer == b->integer;
         return af_j_as_float(a) == af_j_as_float(b);
@@ -48,14 +55,16 @@ bool af_j_equal(j_run *run, const j_value *a, const j_value *b) {
     case J_DICT:
         return equal_nested(run, a, b);
     case J_RANGE:
-        return a->range->n == b->range->n && (a->range->n == 0 || a->range->start == b->range->start);
+        return equal_ranges(a->range, b->range);
     default:
         return a->string == b->string; /* the same thing: any pointer of the union */
     }
 }
 
-static int order_bytes(const j_string *a, const j_string *b) {
-    int order = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
+static int order_bytes(j_run *run, const j_string *a, const j_string *b) {
+    const size_t shared = a->n < b->n ? a->n : b->n;
+    int order = memcmp(a->p, b->p, shared);
+    af_j_work(run, shared / 64);
     return order ? order : (a->n > b->n) - (a->n < b->n);
 }
 
@@ -81,8 +90,8 @@ int af_j_order(j_run *run, const j_value *a, const j_value *b, int *out) {
         return 0;
     }
     if (a->kind == J_STRING && b->kind == J_STRING) {
-        *out = order_bytes(a->string, b->string);
-        return 0;
+        *out = order_bytes(run, a->string, b->string);
+        return run->status;
     }
     if (af_j_is_sequence(a) && a->kind == b->kind) {
         if (af_j_enter(run)) return run->status;
@@ -96,12 +105,17 @@ int af_j_order(j_run *run, const j_value *a, const j_value *b, int *out) {
 }
 
 static bool range_contains(const j_range *range, const j_value *item) {
-    if (!af_j_is_number(item)) return false;
-    double d = af_j_as_float(item);
-    if (d < -9e15 || d > 9e15 || (double)(int64_t)d != d) return false;
-    int64_t distance = (int64_t)d - range->start;
-    return range->n > 0 && distance % range->step == 0 && distance / range->step >= 0 &&
-           distance / range->step < (int64_t)range->n;
+    int64_t at;
+    if (!af_j_is_number(item) || range->n == 0) return false;
+    if (item->kind == J_FLOAT) {
+        if (!(fabs(item->real) < 0x1p63) || item->real != floor(item->real)) return false;
+        at = (int64_t)item->real;
+    } else {
+        at = item->kind == J_INT ? item->integer : item->boolean;
+    }
+    if (range->step > 0 ? at < range->start : at > range->start) return false;
+    const uint64_t distance = af_j_distance(range->start, at, range->step), stride = af_j_stride(range->step);
+    return distance % stride == 0 && distance / stride < range->n;
 }
 
 int af_j_contains(j_run *run, const j_value *container, const j_value *item, bool *out) {

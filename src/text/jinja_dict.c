@@ -13,7 +13,9 @@ enum { INDEX_FROM = 9, MAX_JSON_DEPTH = 200 };
 
 static bool all_hashable(j_run *run, const j_list *list);
 
+/* Asked before each look-up, so the place to count what hashing a long key costs. */
 static bool hashable(j_run *run, const j_value *v) {
+    if (v->kind == J_STRING && af_j_work(run, v->string->n / 64)) return false;
     if (v->kind == J_TUPLE) return all_hashable(run, v->list);
     return v->kind == J_STRING || v->kind == J_NONE || v->kind == J_UNDEFINED || af_j_is_number(v);
 }

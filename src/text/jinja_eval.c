@@ -16,8 +16,7 @@ static int eval_const(j_run *run, j_scope *scope, const j_node *node, j_value *o
 }
 
 static int eval_name(j_run *run, j_scope *scope, const j_node *node, j_value *out) {
-    (void)run;
-    if (af_j_scope_get(scope, node->name, out)) return 0;
+    if (af_j_scope_get(run, scope, node->name, out)) return 0;
     if (node->function)
         *out = (j_value){.kind = J_FUNCTION, .function = node->function};
     else

@@ -16,14 +16,17 @@ j_scope *af_j_scope_new(j_run *run, j_scope *parent) {
     return scope;
 }
 
-static j_variable *find_variable(const j_scope *scope, const j_string *name) {
-    for (j_variable *v = scope->variables; v; v = v->next)
+/* Adds the variables it passes to *steps. */
+static j_variable *find_variable(const j_scope *scope, const j_string *name, size_t *steps) {
+    for (j_variable *v = scope->variables; v; v = v->next, (*steps)++)
         if (v->name == name) return v;
     return NULL;
 }
 
 int af_j_scope_set(j_run *run, j_scope *scope, const j_string *name, j_value value) {
-    j_variable *v = find_variable(scope, name);
+    size_t steps = 0;
+    j_variable *v = find_variable(scope, name, &steps);
+    if (af_j_work(run, steps / 16)) return run->status;
     if (!v) {
         v = af_j_alloc(run, sizeof *v);
         if (!v) return run->status;
@@ -34,14 +37,13 @@ int af_j_scope_set(j_run *run, j_scope *scope, const j_string *name, j_value val
     return 0;
 }
 
-bool af_j_scope_get(const j_scope *scope, const j_string *name, j_value *out) {
-    for (; scope; scope = scope->parent) {
-        const j_variable *v = find_variable(scope, name);
-        if (!v) continue;
-        *out = v->value;
-        return true;
-    }
-    return false;
+bool af_j_scope_get(j_run *run, const j_scope *scope, const j_string *name, j_value *out) {
+    const j_variable *v = NULL;
+    size_t steps = 0;
+    for (; scope && !v; scope = scope->parent, steps++) v = find_variable(scope, name, &steps);
+    if (v) *out = v->value;
+    af_j_work(run, steps / 16);
+    return v != NULL;
 }
 
 /* ---- Assignment ---- */
@@ -60,7 +62,7 @@ static int assign_items(j_run *run, j_scope *scope, const j_node *target, const 
 
 static int assign_member(j_run *run, j_scope *scope, const j_node *target, j_value value) {
     j_value owner = {0};
-    af_j_scope_get(scope, target->a->name, &owner);
+    af_j_scope_get(run, scope, target->a->name, &owner);
     run->at = target;
     if (owner.kind != J_NAMESPACE) return af_j_fail(run, "only attributes of a namespace can be set");
     return af_j_dict_set(run, owner.dict, af_j_of_string(target->name), value);

@@ -296,8 +296,17 @@ static int filter_list(j_run *run, const j_args *args, j_value *out) {
     return finish(run, (j_list *)items, J_LIST, out);
 }
 
+/* A string's first or last character, without a list of them all. */
+static int string_end(j_run *run, const j_args *args, int64_t index, j_value *out) {
+    const j_value at = af_j_int(index);
+    if (args->self.string->n) return af_j_item(run, &args->self, &at, out);
+    *out = af_j_undefined(NULL, J_LIST);
+    return 0;
+}
+
 static int filter_first(j_run *run, const j_args *args, j_value *out) {
     const j_list *items;
+    if (args->self.kind == J_STRING) return string_end(run, args, 0, out);
     if (input(run, args, &items)) return run->status;
     *out = items->n ? items->items[0] : af_j_undefined(NULL, J_LIST);
     return 0;
@@ -305,6 +314,7 @@ static int filter_first(j_run *run, const j_args *args, j_value *out) {
 
 static int filter_last(j_run *run, const j_args *args, j_value *out) {
     const j_list *items;
+    if (args->self.kind == J_STRING) return string_end(run, args, -1, out);
     if (args->self.kind == J_GENERATOR) return af_j_fail(run, "last: a generator cannot be read from its end");
     if (input(run, args, &items)) return run->status;
     *out = items->n ? items->items[items->n - 1] : af_j_undefined(NULL, J_LIST);
@@ -328,12 +338,12 @@ static int filter_sum(j_run *run, const j_args *args, j_value *out) {
     if (input(run, args, &items)) return run->status;
     *out = given(&args->bound[1]) ? args->bound[1] : af_j_int(0);
     if (out->kind == J_STRING) return af_j_fail(run, "sum: strings are joined with join");
-    for (size_t i = 0; i < items->n; i++) {
+    for (size_t i = 0; i < items->n && !af_j_work(run, 1); i++) {
         j_value v = items->items[i];
         if (given(&args->bound[0]) && af_j_path(run, &v, &args->bound[0], &v)) return run->status;
         if (af_j_binary(run, O_ADD, out, &v, out)) return run->status;
     }
-    return 0;
+    return run->status;
 }
 
 static int push_slice(j_run *run, j_list *rows, const j_list *items, size_t from, size_t to, const j_value *fill,

@@ -20,6 +20,7 @@ static bool string_to_int(const j_string *s, int base, int64_t *out) {
 static int filter_int(j_run *run, const j_args *args, j_value *out) {
     const j_value *v = &args->self;
     int64_t base = 10, i = 0;
+    if (v->kind == J_STRING && af_j_work(run, v->string->n / 16)) return run->status;
     if (af_j_given(&args->bound[1]) && af_j_need_int(run, &args->bound[1], "int: base", &base)) return run->status;
     if (base != 0 && (base < 2 || base > 36))
         return af_j_fail(run, "int: base: found %lld, expected 2 to 36", (long long)base);
@@ -43,6 +44,7 @@ static int filter_float(j_run *run, const j_args *args, j_value *out) {
     const j_value *v = &args->self;
     double d = 0;
     if (v->kind == J_UNDEFINED) return af_j_fail_undefined(run, v);
+    if (v->kind == J_STRING && af_j_work(run, v->string->n / 16)) return run->status;
     bool good = v->kind == J_STRING ? af_j_parse_float(v->string, &d) : af_j_is_number(v);
     if (v->kind != J_STRING && good) d = af_j_as_float(v);
     if (good)
@@ -80,6 +82,18 @@ static double rounded(double d, int digits) {
     return rint(d / unit) * unit;
 }
 
+/* To a multiple of ten to the power `places`, half to even. */
+static int round_int(j_run *run, int64_t i, int64_t places, int64_t *out) {
+    int64_t unit = 1;
+    for (; places > 0; places--) unit *= 10;
+    const int64_t rest = i % unit, distance = rest < 0 ? -rest : rest;
+    *out = i - rest;
+    const bool away = distance * 2 > unit || (distance * 2 == unit && i / unit % 2 != 0);
+    if (away && __builtin_add_overflow(*out, i < 0 ? -unit : unit, out))
+        return af_j_fail(run, "round: an integer beyond 64 bits");
+    return 0;
+}
+
 static int filter_round(j_run *run, const j_args *args, j_value *out) {
     const j_value *v = &args->self, *method = &args->bound[1];
     int64_t precision = 0;
@@ -93,13 +107,14 @@ static int filter_round(j_run *run, const j_args *args, j_value *out) {
     bool flooring = !common && method->kind == J_STRING && af_j_string_is(method->string, "floor");
     if (!common && !ceiling && !flooring) return af_j_fail(run, "round: expected common, ceil or floor");
     double unit = pow(10, (double)precision);
-    if (common && v->kind != J_FLOAT && precision >= 0)
-        *out = af_j_int(v->kind == J_INT ? v->integer : v->boolean);
-    else if (common)
-        *out =
-            v->kind == J_FLOAT ? af_j_float(rounded(d, (int)precision)) : af_j_int((int64_t)rounded(d, (int)precision));
-    else
-        *out = af_j_float((ceiling ? ceil(d * unit) : floor(d * unit)) / unit);
+    if (common && v->kind != J_FLOAT) {
+        *out = af_j_int(0);
+        if (round_int(run, v->kind == J_INT ? v->integer : v->boolean, -precision, &out->integer)) return run->status;
+    } else if (common) {
+        *out = af_j_float(rounded(d, (int)precision));
+    } else {
+        *out = af_j_float((ceiling ? ceil(d * unit) : floor(d * unit)) / unit + 0.0); /* Python's has no -0 here */
+    }
     out->origin = v->origin;
     return 0;
 }

@@ -44,7 +44,7 @@ static bool splits_words(const j_string *s, size_t at) {
 /* Unlike str.title(), words end at white space and opening brackets only. */
 static int filter_title(j_run *run, const j_args *args, j_value *out) {
     const j_string *s;
-    if (input(run, args, &s)) return run->status;
+    if (input(run, args, &s) || af_j_work(run, s->n / 8)) return run->status;
     j_text t;
     af_j_text_open(&t, run);
     for (size_t at = 0; at < s->n && !run->status;) {
@@ -144,14 +144,15 @@ static int filter_truncate(j_run *run, const j_args *args, j_value *out) {
     if (af_j_length(run, &args->self, &n) || int_or(run, &args->bound[0], 255, &length)) return run->status;
     if (af_j_given(&args->bound[2]) && af_j_need_string(run, &args->bound[2], "truncate", &end)) return run->status;
     if (int_or(run, &args->bound[3], 5, &leeway)) return run->status;
-    int64_t keep = length - (int64_t)af_j_char_count(run, end);
-    if (keep < 0 || leeway < 0) return af_j_fail(run, "truncate: a length shorter than the end, or a negative leeway");
-    if ((int64_t)n <= length + leeway) {
+    const int64_t ending = (int64_t)af_j_char_count(run, end);
+    if (length < ending || leeway < 0)
+        return af_j_fail(run, "truncate: a length shorter than the end, or a negative leeway");
+    if ((int64_t)n <= length || (int64_t)n - length <= leeway) {
         *out = args->self;
         return 0;
     }
     if (af_j_need_string(run, &args->self, "truncate", &s)) return run->status;
-    size_t cut = af_j_char_offset(s, (size_t)keep);
+    size_t cut = af_j_char_offset(s, (size_t)(length - ending));
     size_t at = af_j_truth(&args->bound[1]) ? SIZE_MAX : af_j_find_last(run, s, &space, 0, cut);
     j_text t;
     af_j_text_open(&t, run);
@@ -234,7 +235,7 @@ static int filter_urlencode(j_run *run, const j_args *args, j_value *out) {
     if (input(run, args, &s)) return run->status;
     j_text t;
     af_j_text_open(&t, run);
-    for (size_t at = 0; at < s->n && !run->status; at++) {
+    for (size_t at = 0; at < s->n && !af_j_work(run, 1); at++) {
         unsigned char c = (unsigned char)s->p[at];
         bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c && strchr("_.-~/", c));
         char text[4];
@@ -246,7 +247,7 @@ static int filter_urlencode(j_run *run, const j_args *args, j_value *out) {
 
 static int filter_wordcount(j_run *run, const j_args *args, j_value *out) {
     const j_string *s;
-    if (input(run, args, &s) || af_j_work(run, s->n / 16)) return run->status;
+    if (input(run, args, &s) || af_j_work(run, s->n / 4)) return run->status;
     int64_t n = 0;
     bool in_word = false;
     for (size_t at = 0, length; at < s->n; at += length) {

@@ -118,6 +118,7 @@ static int put_float(j_text *t, const spec *s, double value, uint8_t origin) {
 
 static int put_value(j_text *t, const spec *s, const j_value *v) {
     j_run *run = t->run;
+    if (af_j_work(run, 4)) return run->status;
     if (s->width > MAX_WIDTH || s->precision > MAX_PRECISION) {
         bool text = v->kind == J_STRING && s->width <= MAX_WIDTH;
         if (!text) return af_j_fail(run, "format: a width or precision too large");
@@ -259,6 +260,7 @@ int af_j_percent_format(j_run *run, const j_string *format, const j_value *value
         p.n = values->list->n;
     }
     if (values->kind == J_DICT) p.mapping = values;
+    af_j_work(run, format->n / 16);
     while (p.at < format->n && !run->status) {
         const char *mark = memchr(format->p + p.at, '%', format->n - p.at);
         size_t stop = mark ? (size_t)(mark - format->p) : format->n;
@@ -349,7 +351,7 @@ static int first_value(braces *b, const j_string *name, j_value *out) {
     for (size_t i = 0; i < b->args->n_keywords; i++) {
         if (!af_j_string_equal(b->args->keywords[i].name, name)) continue;
         *out = b->args->keywords[i].value;
-        return 0;
+        return af_j_work(b->run, i / 16);
     }
     return af_j_fail(b->run, "format: no value '%.*s'", (int)(name->n < 60 ? name->n : 60), name->p);
 }
@@ -451,7 +453,7 @@ int af_j_brace_format(j_run *run, const j_string *format, const j_args *args, j_
     braces b = {.run = run, .args = args};
     j_text t;
     af_j_text_open(&t, run);
-    if (format_into(&b, &t, format, 0)) return run->status;
+    if (af_j_work(run, format->n / 16) || format_into(&b, &t, format, 0)) return run->status;
     t.markup = format->markup;
     return af_j_text_done(&t, out);
 }

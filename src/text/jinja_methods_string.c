@@ -50,7 +50,7 @@ static int method_casefold(j_run *run, const j_args *args, j_value *out) {
 int af_j_strip_string(j_run *run, const j_string *s, const j_value *chars, bool left, bool right, j_value *out) {
     const j_string *set = NULL;
     if (af_j_given(chars) && chars->kind != J_NONE && af_j_need_string(run, chars, "strip", &set)) return run->status;
-    if (af_j_work(run, s->n / 64 * (set ? set->n / 16 + 1 : 1))) return run->status;
+    if (af_j_work(run, s->n / 16 + (set ? s->n * (set->n / 64) : 0))) return run->status;
     size_t from, to;
     af_j_strip(s, set, left, right, &from, &to);
     return af_j_string_part(run, s, from, to, out);
@@ -78,13 +78,13 @@ static bool has_suffix(const j_string *s, const j_string *part) {
 
 static int method_removeprefix(j_run *run, const j_args *args, j_value *out) {
     const j_string *part;
-    if (need_text(run, args, 0, &part)) return run->status;
+    if (need_text(run, args, 0, &part) || af_j_work(run, part->n / 64)) return run->status;
     return af_j_string_part(run, self(args), has_prefix(self(args), part) ? part->n : 0, self(args)->n, out);
 }
 
 static int method_removesuffix(j_run *run, const j_args *args, j_value *out) {
     const j_string *part;
-    if (need_text(run, args, 0, &part)) return run->status;
+    if (need_text(run, args, 0, &part) || af_j_work(run, part->n / 64)) return run->status;
     size_t cut = has_suffix(self(args), part) ? part->n : 0;
     return af_j_string_part(run, self(args), 0, self(args)->n - cut, out);
 }
@@ -93,18 +93,32 @@ static int method_removesuffix(j_run *run, const j_args *args, j_value *out) {
 
 typedef bool (*affix)(const j_string *s, const j_string *part);
 
-static int has_affix(j_run *run, const j_args *args, affix has, j_value *out) {
-    const j_value *wanted = &args->bound[0];
+/* self[start:end] for a search. As in Python a start behind the string's end finds nothing, not even "". */
+static int search_window(j_run *run, const j_args *args, const j_string **out) {
+    int64_t start;
+    size_t n;
     j_value part;
     const j_value step = {.kind = J_ABSENT};
+    if (optional_int(run, &args->bound[1], 0, &start) || af_j_length(run, &args->self, &n)) return run->status;
+    *out = NULL;
+    if (start > (int64_t)n) return 0;
     if (af_j_slice(run, &args->self, &args->bound[1], &args->bound[2], &step, &part)) return run->status;
+    *out = part.string;
+    return 0;
+}
+
+static int has_affix(j_run *run, const j_args *args, affix has, j_value *out) {
+    const j_value *wanted = &args->bound[0];
+    const j_string *window;
+    if (search_window(run, args, &window)) return run->status;
     const j_list one = {.items = (j_value *)wanted, .n = 1};
     const j_list *list = wanted->kind == J_TUPLE ? wanted->list : &one;
     bool found = false;
     for (size_t i = 0; i < list->n && !found; i++) {
         const j_string *text;
         if (af_j_need_string(run, &list->items[i], "argument", &text)) return run->status;
-        found = has(part.string, text);
+        if (af_j_work(run, 1 + text->n / 64)) return run->status;
+        found = window && has(window, text);
     }
     *out = af_j_bool(found);
     return 0;
@@ -124,15 +138,12 @@ typedef size_t (*finder)(j_run *run, const j_string *s, const j_string *part, si
 
 /* The character index of args[0] within [start, end), -1 if it is not there. */
 static int find_index(j_run *run, const j_args *args, finder find, int64_t *out) {
-    const j_string *part;
-    j_value window;
-    const j_value step = {.kind = J_ABSENT};
-    if (need_text(run, args, 0, &part)) return run->status;
-    if (af_j_slice(run, &args->self, &args->bound[1], &args->bound[2], &step, &window)) return run->status;
-    size_t at = find(run, window.string, part, 0, window.string->n);
+    const j_string *part, *window;
+    if (need_text(run, args, 0, &part) || search_window(run, args, &window)) return run->status;
+    size_t at = window ? find(run, window, part, 0, window->n) : SIZE_MAX;
     *out = -1;
     if (at != SIZE_MAX) {
-        size_t before = (size_t)(window.string->p - self(args)->p) + at;
+        size_t before = (size_t)(window->p - self(args)->p) + at;
         *out = (int64_t)af_utf8_count(self(args)->p, before);
     }
     return run->status;
@@ -163,14 +174,13 @@ static int method_rindex(j_run *run, const j_args *args, j_value *out) {
 }
 
 static int method_count(j_run *run, const j_args *args, j_value *out) {
-    const j_string *part;
-    j_value window;
-    const j_value step = {.kind = J_ABSENT};
-    if (need_text(run, args, 0, &part)) return run->status;
-    if (af_j_slice(run, &args->self, &args->bound[1], &args->bound[2], &step, &window)) return run->status;
-    const j_string *s = window.string;
-    int64_t n = part->n ? 0 : (int64_t)af_j_char_count(run, s) + 1;
-    for (size_t at = 0; part->n && (at = af_j_find(run, s, part, at, s->n)) != SIZE_MAX; at += part->n) n++;
+    const j_string *part, *s;
+    if (need_text(run, args, 0, &part) || search_window(run, args, &s)) return run->status;
+    int64_t n = s && !part->n ? (int64_t)af_j_char_count(run, s) + 1 : 0;
+    for (size_t at = 0; s && part->n && (at = af_j_find(run, s, part, at, s->n)) != SIZE_MAX; at += part->n) {
+        if (af_j_work(run, 1)) break;
+        n++;
+    }
     *out = af_j_int(n);
     return run->status;
 }
@@ -262,7 +272,7 @@ static size_t skip(const j_string *s, size_t at, bool space) {
 }
 
 static int split_words(j_run *run, const j_string *s, int64_t most, j_list *list) {
-    af_j_work(run, s->n / 64);
+    af_j_work(run, s->n / 16);
     for (size_t at = skip(s, 0, true); at < s->n && !run->status; most--) {
         size_t end = most == 0 ? s->n : skip(s, at, false);
         if (push_part(run, list, s, at, end)) return run->status;
@@ -331,7 +341,7 @@ static size_t line_break(const char *p, size_t n) {
 
 int af_j_split_lines(j_run *run, const j_string *s, bool keep_ends, j_list **out) {
     *out = af_j_list_new(run, 0);
-    if (!*out || af_j_work(run, s->n / 32)) return run->status;
+    if (!*out || af_j_work(run, s->n / 16)) return run->status;
     size_t from = 0;
     for (size_t at = 0; at < s->n;) {
         size_t n = line_break(s->p + at, s->n - at);
@@ -382,7 +392,7 @@ static int method_join(j_run *run, const j_args *args, j_value *out) {
     af_j_text_open(&t, run);
     for (size_t i = 0; i < list->n; i++) {
         const j_string *item;
-        if (af_j_need_string(run, &list->items[i], "join", &item)) return run->status;
+        if (af_j_work(run, 1) || af_j_need_string(run, &list->items[i], "join", &item)) return run->status;
         if (i) af_j_text_string(&t, self(args));
         af_j_text_string(&t, item);
     }
@@ -432,7 +442,7 @@ static int method_zfill(j_run *run, const j_args *args, j_value *out) {
     size_t sign = s->n && (s->p[0] == '-' || s->p[0] == '+') ? 1 : 0;
     j_value rest, padded;
     if (af_j_string_part(run, s, sign, s->n, &rest)) return run->status;
-    if (af_j_pad(run, rest.string, width - (int64_t)sign, '>', &zero, &padded)) return run->status;
+    if (af_j_pad(run, rest.string, width < 1 ? 0 : width - (int64_t)sign, '>', &zero, &padded)) return run->status;
     j_text t;
     af_j_text_open(&t, run);
     af_j_text_part(&t, s, 0, sign);
@@ -447,6 +457,7 @@ static int method_expandtabs(j_run *run, const j_args *args, j_value *out) {
     const j_string *s = self(args);
     j_text t;
     af_j_text_open(&t, run);
+    af_j_work(run, s->n / 4);
     for (size_t at = 0, n; at < s->n && !run->status; at += n) {
         n = af_utf8_lead((unsigned char)s->p[at]);
         int64_t spaces = size > 0 ? size - column % size : 0;
@@ -475,10 +486,6 @@ static bool is_ascii(uint32_t c) {
     return c < 128;
 }
 
-static bool is_cased(uint32_t c) {
-    return af_j_is_upper(c) || af_j_is_lower(c) || af_j_is_title(c);
-}
-
 /* Characters for which each of two predicates holds, and all of them. */
 typedef struct tally {
     size_t all, first, second;
@@ -486,7 +493,7 @@ typedef struct tally {
 
 static tally count_characters(j_run *run, const j_string *s, predicate first, predicate second) {
     tally n = {0};
-    af_j_work(run, s->n / 16);
+    af_j_work(run, s->n / 4);
     for (size_t at = 0, length; at < s->n; at += length, n.all++) {
         uint32_t c;
         length = af_utf8_decode(s->p + at, s->n - at, &c);
@@ -505,7 +512,7 @@ static int all_are(j_run *run, const j_args *args, predicate holds, bool when_em
 
 /* At least one letter with case, and every one of them of this case. */
 static int case_is(j_run *run, const j_args *args, predicate holds, j_value *out) {
-    tally n = count_characters(run, self(args), holds, is_cased);
+    tally n = count_characters(run, self(args), holds, af_j_is_cased);
     *out = af_j_bool(n.second > 0 && n.first == n.second);
     return run->status;
 }
@@ -550,11 +557,21 @@ static int method_islower(j_run *run, const j_args *args, j_value *out) {
     return case_is(run, args, af_j_is_lower, out);
 }
 
+/* A capital begins each word, and only words. */
 static int method_istitle(j_run *run, const j_args *args, j_value *out) {
-    j_value titled;
-    if (af_j_change_case(run, self(args), J_TITLE, &titled)) return run->status;
-    tally n = count_characters(run, self(args), is_cased, is_cased);
-    *out = af_j_bool(n.first > 0 && af_j_string_equal(self(args), titled.string));
+    const j_string *s = self(args);
+    bool titled = true, any = false, in_word = false;
+    af_j_work(run, s->n / 4);
+    for (size_t at = 0, length; at < s->n && titled; at += length) {
+        uint32_t c;
+        length = af_utf8_decode(s->p + at, s->n - at, &c);
+        if (length == 0) break;
+        const bool cased = af_j_is_cased(c);
+        if (cased) titled = af_j_is_lower(c) == in_word;
+        any |= cased;
+        in_word = cased;
+    }
+    *out = af_j_bool(titled && any);
     return run->status;
 }
 

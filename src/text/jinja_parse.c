@@ -3,6 +3,7 @@
  * A table maps each tag's name to the function that parses it. There is no import, include, extends or block: a chat
  * template is one text.
  */
+#include "base/map.h"
 #include "base/utf8.h"
 #include "text/jinja_ast.h"
 
@@ -12,7 +13,8 @@
 enum {
     MAX_SOURCE = 4 << 20, /* bytes of a template */
     MAX_TREE = 256 << 20, /* bytes of its tokens and nodes */
-    MAX_NESTING = 200     /* of brackets, operators and blocks together */
+    MAX_NESTING = 200,    /* of brackets, operators and blocks together */
+    MAX_NAMES = 10000     /* different ones: scopes are lists of variables */
 };
 
 /* ---- Helpers shared with expressions ---- */
@@ -93,10 +95,8 @@ bool af_j_parse_skip_name(j_parser *ps, const char *name) {
     return true;
 }
 
-static uint32_t bucket_of(const char *p, size_t n) {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)p[i]) * 16777619u;
-    return hash % J_SYMBOL_BUCKETS;
+static size_t bucket_of(const char *p, size_t n) {
+    return af_hash(p, n) % J_SYMBOL_BUCKETS;
 }
 
 const j_string *af_j_symbol(const af_jinja *jinja, const char *p, size_t n) {
@@ -111,10 +111,11 @@ const j_string *af_j_intern(af_jinja *jinja, const char *p, size_t n) {
     j_symbol *s = af_arena_zalloc(jinja->arena, sizeof *s);
     char *copy = af_arena_copy(jinja->arena, p, n);
     if (!s || !copy) return NULL;
-    uint32_t bucket = bucket_of(p, n);
+    size_t bucket = bucket_of(p, n);
     s->name = (j_string){.p = copy, .n = n};
     s->next = jinja->symbols[bucket];
     jinja->symbols[bucket] = s;
+    jinja->symbol_count++;
     return &s->name;
 }
 
@@ -122,6 +123,7 @@ const j_string *af_j_parse_name(j_parser *ps) {
     const j_token *t = ps->at;
     if (t->kind != T_NAME || (t->p[0] >= '0' && t->p[0] <= '9')) return af_j_parse_fail(ps, "expected a name");
     const j_string *name = af_j_intern(ps->jinja, t->p, t->n);
+    if (ps->jinja->symbol_count > MAX_NAMES) return af_j_parse_fail(ps, "more than %d different names", MAX_NAMES);
     if (!name) ps->status = af_fail_memory(ps->error, t->n, "template");
     ps->at++;
     return name;

@@ -7,14 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The shortest digits that read back as d; exponents from 1e16 and below 1e-4 on. */
+/* The shortest digits that read back as d, without the zeros behind them. Fewer than 15 need no trial: rounding to 15
+ * (DBL_DIG) gives them back, followed by zeros. */
+static int shortest_digits(double d, char text[J_FLOAT_TEXT]) {
+    int digits = 15;
+    do snprintf(text, J_FLOAT_TEXT, "%.*e", digits - 1, d);
+    while (strtod(text, NULL) != d && ++digits <= 17);
+    char *exponent = strchr(text, 'e'), *end = exponent;
+    while (end[-1] == '0') end--;
+    if (end[-1] == '.') end--;
+    memmove(end, exponent, strlen(exponent) + 1);
+    const size_t kept = (size_t)(end - text) - (d < 0);
+    return kept > 1 ? (int)kept - 1 : 1;
+}
+
+/* Exponents from 1e16 and below 1e-4 on. */
 size_t af_j_float_repr(double d, char out[J_FLOAT_TEXT]) {
     if (isnan(d)) return (size_t)snprintf(out, J_FLOAT_TEXT, "nan");
     if (isinf(d)) return (size_t)snprintf(out, J_FLOAT_TEXT, d < 0 ? "-inf" : "inf");
     char text[J_FLOAT_TEXT];
-    int digits = 1;
-    do snprintf(text, sizeof text, "%.*e", digits - 1, d);
-    while (strtod(text, NULL) != d && ++digits <= 17);
+    const int digits = shortest_digits(d, text);
     int exponent = atoi(strchr(text, 'e') + 1);
     if (exponent >= -4 && exponent < 16) {
         int decimals = digits - 1 - exponent;
@@ -29,7 +41,7 @@ static void put_number(j_text *t, const j_value *v) {
     if (v->kind == J_INT)
         n = (size_t)snprintf(text, sizeof text, "%lld", (long long)v->integer);
     else
-        n = af_j_float_repr(v->real, text);
+        n = af_j_work(t->run, 16) ? 0 : af_j_float_repr(v->real, text);
     af_j_text_bytes(t, text, n, v->origin);
 }
 

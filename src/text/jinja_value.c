@@ -180,8 +180,7 @@ static int gather(j_run *run, const j_value *v, j_list *list) {
     if (v->kind == J_DICT)
         for (size_t i = 0; i < v->dict->n; i++) af_j_list_push(run, list, v->dict->pairs[i].key);
     if (v->kind == J_RANGE)
-        for (size_t i = 0; i < v->range->n; i++)
-            af_j_list_push(run, list, af_j_int(v->range->start + (int64_t)i * v->range->step));
+        for (size_t i = 0; i < v->range->n; i++) af_j_list_push(run, list, af_j_int(af_j_range_item(v->range, i)));
     return run->status;
 }
 

@@ -114,6 +114,19 @@ struct j_range {
     size_t n;
 };
 
+/* Unsigned on the way: the distance between two numbers of a range may take all 64 bits. */
+static inline int64_t af_j_range_item(const j_range *range, size_t i) {
+    return (int64_t)((uint64_t)range->start + i * (uint64_t)range->step);
+}
+/* How far apart the numbers of a range are, whatever its direction. */
+static inline uint64_t af_j_stride(int64_t step) {
+    return step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+}
+/* From `from` to `to` in the direction of `step`, where they lie that way round. */
+static inline uint64_t af_j_distance(int64_t from, int64_t to, int64_t step) {
+    return step > 0 ? (uint64_t)to - (uint64_t)from : (uint64_t)from - (uint64_t)to;
+}
+
 struct j_cycler {
     const j_list *items; /* of a joiner: the separator */
     size_t at;
@@ -276,7 +289,7 @@ size_t af_j_float_repr(double d, char out[J_FLOAT_TEXT]);
 int af_j_percent_format(j_run *run, const j_string *format, const j_value *values, j_value *out);
 int af_j_brace_format(j_run *run, const j_string *format, const j_args *args, j_value *out);
 
-/* ---- Unicode's cases and classes (jinja_unicode.c) ---- */
+/* ---- Unicode's classes (jinja_classes.c) and cases (jinja_unicode.c) ---- */
 
 bool af_j_is_space(uint32_t c);
 bool af_j_is_printable(uint32_t c);
@@ -287,6 +300,7 @@ bool af_j_is_numeric(uint32_t c);
 bool af_j_is_upper(uint32_t c);
 bool af_j_is_lower(uint32_t c);
 bool af_j_is_title(uint32_t c);
+bool af_j_is_cased(uint32_t c);
 typedef enum j_case { J_LOWER, J_UPPER, J_TITLE, J_CAPITALIZE, J_SWAP, J_FOLD } j_case;
 int af_j_change_case(j_run *run, const j_string *s, j_case how, j_value *out);
 /* Range [*from, *to) of s without white space, or the characters of `chars`, at its ends. */
