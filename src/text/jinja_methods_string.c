@@ -341,7 +341,7 @@ static size_t line_break(const char *p, size_t n) {
 
 int af_j_split_lines(j_run *run, const j_string *s, bool keep_ends, j_list **out) {
     *out = af_j_list_new(run, 0);
-    if (!*out || af_j_work(run, s->n / 16)) return run->status;
+    if (!*out || af_j_work(run, s->n / 4)) return run->status;
     size_t from = 0;
     for (size_t at = 0; at < s->n;) {
         size_t n = line_break(s->p + at, s->n - at);
@@ -493,7 +493,7 @@ typedef struct tally {
 
 static tally count_characters(j_run *run, const j_string *s, predicate first, predicate second) {
     tally n = {0};
-    af_j_work(run, s->n / 4);
+    af_j_work(run, s->n);
     for (size_t at = 0, length; at < s->n; at += length, n.all++) {
         uint32_t c;
         length = af_utf8_decode(s->p + at, s->n - at, &c);

@@ -169,7 +169,7 @@ size_t af_j_find(j_run *run, const j_string *s, const j_string *part, size_t fro
     if (from > to || part->n > to - from || run->status) return SIZE_MAX;
     const char *p = memmem(s->p + from, to - from, part->p, part->n);
     size_t at = p ? (size_t)(p - s->p) : SIZE_MAX;
-    af_j_work(run, ((p ? at : to) - from) / 8); /* a search may look at a byte several times */
+    af_j_work(run, ((p ? at : to) - from + part->n) / 8); /* a search may look at a byte several times */
     return at;
 }
 
