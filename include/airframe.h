@@ -256,10 +256,31 @@ typedef struct af_engine_info {
 
 void af_engine_get_info(const af_engine *engine, af_engine_info *out);
 
-/* How a token is chosen. The chain, in order: penalties on the logits; softmax at the temperature; top_k; top_p (of the
- * mass that top_k left); min_p (of the best token's probability); draw. Cuts are thus measured at the temperature. Of
- * tokens equally likely the lower id is kept first. temperature 0 takes the best token after penalties.
- * The window of the penalties is the last repeat_last_n tokens of prompt and answer together. */
+/* What a chain of sampling is made of. The first two change logits and come before all others wherever they stand. */
+typedef enum af_stage {
+    AF_STAGE_END, /* ends an order */
+    AF_STAGE_PENALTIES,
+    AF_STAGE_DRY,
+    AF_STAGE_TEMPERATURE, /* the fixed one, or between two by entropy (dynatemp_range) */
+    AF_STAGE_TOP_N_SIGMA,
+    AF_STAGE_TOP_K,
+    AF_STAGE_TYPICAL_P,
+    AF_STAGE_TOP_P,
+    AF_STAGE_MIN_P,
+    AF_STAGE_XTC,
+    AF_STAGES
+} af_stage;
+
+/* The name of a stage as llama-server's "samplers" has it ("typ_p"), and back; AF_STAGE_END where there is none. */
+const char *af_stage_name(af_stage stage);
+af_stage af_stage_named(const char *name);
+
+/* How a token is chosen. The chain, in order: penalties and DRY on the logits, then biases; softmax at the temperature;
+ * top_n_sigma; top_k; typical_p; top_p (of the mass that is left); min_p (of the best token's probability); XTC; draw.
+ * Cuts are thus measured at the temperature; `order` changes that. Of tokens equally likely the lower id is kept first.
+ * temperature 0 takes the best token after penalties, DRY and biases. With mirostat the temperature alone comes before
+ * it. The window of the penalties is the last repeat_last_n tokens of prompt and answer together.
+ * Fields that are 0 where their comment says "off" are off, so that a struct without them is the plain chain. */
 typedef struct af_sampling {
     float temperature;       /* >= 0; default 1 */
     int32_t top_k;           /* 0: off (default) */
@@ -270,6 +291,20 @@ typedef struct af_sampling {
     float presence_penalty;  /* subtracted once from each token that occurred; -2 to 2 */
     float frequency_penalty; /* subtracted for each time it occurred; -2 to 2 */
     uint64_t seed;           /* of the request's own generator; AF_SEED_RANDOM draws one from the system */
+
+    float typical_p;                  /* [0,1]; 0 and 1: off */
+    float top_n_sigma;                /* standard deviations of the logits; 0: off */
+    float dynatemp_range;             /* temperature lies within so much of `temperature`; 0: off */
+    float dynatemp_exponent;          /* of the entropy's share; 0 counts as 1 */
+    float xtc_probability;            /* of dropping the top choices, for each token; 0: off */
+    float xtc_threshold;              /* what a top choice has at least; more than 0.5: off */
+    float dry_multiplier;             /* 0: off. A token that would go on with a repetition of n tokens, n at */
+    float dry_base;                   /* least dry_allowed_length, loses multiplier * base^(n - allowed_length) */
+    int32_t dry_allowed_length;       /* 0 counts as 2 */
+    int32_t dry_last_n;               /* how far back repetitions are looked for; 0 and -1: the whole text */
+    int32_t mirostat;                 /* 1 or 2: the version (Basu et al. 2021); 0: off */
+    float mirostat_tau, mirostat_eta; /* surprise aimed at, in bits, and learning rate; 0 counts as 5 and 0.1 */
+    uint8_t order[AF_STAGES];         /* af_stage; those not named are off. Empty: as above */
 } af_sampling;
 
 #define AF_SEED_RANDOM UINT64_MAX
@@ -285,6 +320,22 @@ typedef enum af_finish {
     AF_FINISH_ERROR   /* the engine failed; the event carries the error */
 } af_finish;
 
+enum { AF_LOGPROBS_MOST = 20 }; /* likeliest tokens that may be asked for */
+
+/* How likely a token was: natural logarithms of the model's own probabilities, before the sampling chain. */
+typedef struct af_logprob {
+    int32_t id;
+    float logprob; /* NAN for a prompt's first token, which nothing foretold */
+    uint32_t top_count;
+    int32_t top_ids[AF_LOGPROBS_MOST]; /* the likeliest in its place, best first */
+    float top[AF_LOGPROBS_MOST];
+} af_logprob;
+
+typedef struct af_logit_bias {
+    int32_t id;
+    float bias; /* added to its logit, after penalties; -INFINITY forbids the token */
+} af_logit_bias;
+
 /* One event of a running request. Pointers live until the callback returns. */
 typedef struct af_event {
     uint64_t request;
@@ -292,10 +343,11 @@ typedef struct af_event {
     size_t length;
     const int32_t *ids; /* the tokens chosen since the last event, end tokens included */
     size_t id_count;
-    af_finish finish;       /* other than AF_FINISH_NONE on the last event, exactly one for each request */
-    const af_error *error;  /* with AF_FINISH_ERROR; else NULL */
-    uint32_t prompt_tokens; /* exact so far */
-    uint32_t cached_tokens; /* of the prompt, taken from the cache */
+    af_finish finish;           /* other than AF_FINISH_NONE on the last event, exactly one for each request */
+    const af_error *error;      /* with AF_FINISH_ERROR; else NULL */
+    const af_logprob *logprobs; /* (id_count) where the request asks for them, else NULL */
+    uint32_t prompt_tokens;     /* exact so far */
+    uint32_t cached_tokens;     /* of the prompt, taken from the cache */
     uint32_t completion_tokens;
 } af_event;
 
@@ -316,13 +368,23 @@ typedef struct af_request {
     int64_t max_tokens;       /* -1 (default): until a stop or the context is full; 0: none */
     const char *const *stops; /* stop strings, copied; they do not appear in the text */
     size_t stop_count;
-    bool ignore_eos;      /* end tokens do not stop (they are still written to the ids) */
+    bool ignore_eos;        /* end tokens do not stop (they are still written to the ids) */
+    const int32_t *end_ids; /* more tokens that end the answer as an end token does, at most 64; copied */
+    size_t end_count;
+    uint32_t min_tokens;       /* end tokens are forbidden before; stop strings are not */
+    const af_logit_bias *bias; /* copied */
+    size_t bias_count;
+    const char *const *dry_breakers; /* no repetition goes across a token that holds one of these texts; copied */
+    size_t dry_breaker_count;
+    int32_t logprobs; /* -1 (default): none; else the chosen token's, and of so many likeliest, to AF_LOGPROBS_MOST */
     const int32_t *shown; /* control tokens whose names the text shows, at most 64; copied. Others say nothing */
     size_t shown_count;
     af_sampling sampling;
     const uint8_t *want;    /* NULL, or a byte for each prompt token: not 0 where its logits are wanted; copied */
     af_logits_fn on_logits; /* receives those rows, in rising order of position */
-    af_event_fn on_event;   /* required */
+    /* With `logprobs`: of each prompt token but the first, in order, on the engine's thread; may be NULL. */
+    void (*on_prompt_logprob)(void *user, size_t position, const af_logprob *logprob);
+    af_event_fn on_event; /* required */
     void *user;
     af_embedding_fn on_embedding; /* where set, the prompt's embedding is wanted, and no answer: max_tokens counts for
                                      nothing, `want` must be NULL, and the end is AF_FINISH_STOP */

@@ -460,18 +460,20 @@ static void values_out_of_bounds_are_refused_by_name(void **state) {
         const char *field;
         af_sampling value;
     } cases[] = {
-        {"temperature", {-0.1f, 0, 1, 0, 1, 64, 0, 0, 1}},
-        {"temperature", {NAN, 0, 1, 0, 1, 64, 0, 0, 1}},
-        {"temperature", {INFINITY, 0, 1, 0, 1, 64, 0, 0, 1}},
-        {"top_k", {1, -1, 1, 0, 1, 64, 0, 0, 1}},
-        {"top_p", {1, 0, 0, 0, 1, 64, 0, 0, 1}},
-        {"top_p", {1, 0, 1.5f, 0, 1, 64, 0, 0, 1}},
-        {"min_p", {1, 0, 1, -1, 1, 64, 0, 0, 1}},
-        {"min_p", {1, 0, 1, 1.1f, 1, 64, 0, 0, 1}},
-        {"repeat_penalty", {1, 0, 1, 0, 0, 64, 0, 0, 1}},
-        {"repeat_last_n", {1, 0, 1, 0, 1, -2, 0, 0, 1}},
-        {"presence_penalty", {1, 0, 1, 0, 1, 64, 2.1f, 0, 1}},
-        {"frequency_penalty", {1, 0, 1, 0, 1, 64, 0, -3, 1}},
+        {"temperature", {.temperature = -0.1f, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"temperature", {.temperature = NAN, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"temperature", {.temperature = INFINITY, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"top_k", {.temperature = 1, .top_k = -1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"top_p", {.temperature = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"top_p", {.temperature = 1, .top_p = 1.5f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"min_p", {.temperature = 1, .top_p = 1, .min_p = -1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"min_p", {.temperature = 1, .top_p = 1, .min_p = 1.1f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"repeat_penalty", {.temperature = 1, .top_p = 1, .repeat_last_n = 64, .seed = 1}},
+        {"repeat_last_n", {.temperature = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = -2, .seed = 1}},
+        {"presence_penalty",
+         {.temperature = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .presence_penalty = 2.1f, .seed = 1}},
+        {"frequency_penalty",
+         {.temperature = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .frequency_penalty = -3, .seed = 1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         af_error error = {0};
@@ -506,15 +508,27 @@ static void prints_the_time_of_a_choice_at_256k(void **state) {
         const char *name;
         af_sampling params;
     } cases[] = {
-        {"greedy", {0, 0, 1, 0, 1, 64, 0, 0, 1}},
-        {"temperature", {1, 0, 1, 0, 1, 64, 0, 0, 1}},
-        {"top_k 40", {0.8f, 40, 1, 0, 1, 64, 0, 0, 1}},
-        {"top_p 0.95", {0.8f, 0, 0.95f, 0, 1, 64, 0, 0, 1}},
-        {"top_k 64 top_p 0.95", {1, 64, 0.95f, 0, 1, 64, 0, 0, 1}},
-        {"min_p 0.05", {1, 0, 1, 0.05f, 1, 64, 0, 0, 1}},
-        {"top_p 0.95, penalties", {1, 0, 0.95f, 0, 1.1f, 64, 0.5f, 0.5f, 1}},
-        {"top_k 100000", {1, 100000, 1, 0, 1, 64, 0, 0, 1}},
-        {"temperature 1e6, top_p 0.9", {1e6f, 0, 0.9f, 0, 1, 64, 0, 0, 1}},
+        {"greedy", {.top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"temperature", {.temperature = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"top_k 40",
+         {.temperature = 0.8f, .top_k = 40, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"top_p 0.95", {.temperature = 0.8f, .top_p = 0.95f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"top_k 64 top_p 0.95",
+         {.temperature = 1, .top_k = 64, .top_p = 0.95f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"min_p 0.05",
+         {.temperature = 1, .top_p = 1, .min_p = 0.05f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"top_p 0.95, penalties",
+         {.temperature = 1,
+          .top_p = 0.95f,
+          .repeat_penalty = 1.1f,
+          .repeat_last_n = 64,
+          .presence_penalty = 0.5f,
+          .frequency_penalty = 0.5f,
+          .seed = 1}},
+        {"top_k 100000",
+         {.temperature = 1, .top_k = 100000, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"temperature 1e6, top_p 0.9",
+         {.temperature = 1e6f, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
     };
     float *flat = random_row(N, 5, 3), *peaked = random_row(N, 6, 8);
     for (int i = 0; i < 20; i++) peaked[i * 1000] = 30 - (float)i;

@@ -1,6 +1,7 @@
 /* engine_internal.h - the engine's parts, for the files that make it up and for tests with a backend of their own.
  *
  *     job.c       one request: checked, copied; its text, events' content, and when it is over
+ *     job_choice.c  how its tokens are chosen, and how likely they were
  *     step.c      one step: which tokens run, and what becomes of the rows that come back
  *     pooling.c   from states to an embedding
  *     ahead.c     several greedy steps in flight, on a device that chooses tokens itself
@@ -33,7 +34,7 @@
 
 #include <stdatomic.h>
 
-enum { AF_SHOWN_MAX = 64 }; /* as airframe.h says */
+enum { AF_SHOWN_MAX = 64, AF_ENDS_MAX = 64 }; /* as airframe.h says */
 
 typedef struct af_job {
     uint64_t id;
@@ -57,6 +58,11 @@ typedef struct af_job {
     int32_t last;  /* the token chosen last */
     uint32_t completion;
     af_sampler *sampler;
+    int32_t ends[AF_ENDS_MAX]; /* tokens that end it beside the vocabulary's */
+    uint32_t end_count, vocabulary;
+    int32_t logprobs;    /* likeliest tokens told of, or -1 */
+    af_logprob *logprob; /* of the token chosen last; NULL: not asked for */
+    void (*on_prompt_logprob)(void *user, size_t position, const af_logprob *logprob);
     af_detok detok;
     int32_t shown[AF_SHOWN_MAX];
     af_stops stops;
@@ -74,6 +80,18 @@ bool af_job_wants(const af_job *job, uint32_t position);       /* its logits */
 bool af_job_wants_state(const af_job *job, uint32_t position); /* to pool, or itself */
 /* True if a token is chosen after the one at `position`. */
 bool af_job_chooses_at(const af_job *job, uint32_t position);
+
+/* job_choice.c */
+int af_job_check_choice(const af_request *request, uint32_t vocabulary, af_error *error);
+int af_job_open_choice(af_job *job, const af_request *request, uint32_t ctx, uint32_t vocabulary, af_error *error);
+bool af_job_is_end(const af_job *job, int32_t id);
+/* What is asked of the backend for the token at `position`. */
+af_choose af_job_choice_at(const af_job *job, uint32_t position);
+/* Chooses from a row that came back, and notes how likely the choice was. */
+int32_t af_job_choose(af_job *job, const float *logits);
+/* Tells of a row that the request wants (af_job_wants). */
+void af_job_take_wanted(af_job *job, uint32_t position, const float *logits);
+
 /* Takes a chosen token: counts it, makes its text, and says whether the job is over. AF_ENOMEM when text cannot grow.
  */
 int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error);

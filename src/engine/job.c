@@ -12,15 +12,6 @@
 
 /* ---- Checks ---- */
 
-static int check_ids(const af_request *r, uint32_t vocabulary, af_error *error) {
-    for (size_t i = 0; i < r->prompt_count; i++) {
-        if (r->prompt[i] >= 0 && (uint32_t)r->prompt[i] < vocabulary) continue;
-        return af_fail(error, AF_EINVAL, "prompt[%zu]: token %d is not in the vocabulary, ids are 0 to %u", i,
-                       (int)r->prompt[i], vocabulary - 1);
-    }
-    return AF_OK;
-}
-
 static bool asks_for_text(const af_request *r) {
     return r->max_tokens != 0 && !r->on_embedding;
 }
@@ -61,11 +52,9 @@ static int check_request(const af_request *r, const af_plan *plan, uint32_t ctx,
     if (r->shown_count > AF_SHOWN_MAX) {
         return af_fail(error, AF_EINVAL, "shown: has %zu tokens, at most %d are allowed", r->shown_count, AF_SHOWN_MAX);
     }
-    int rc = af_sampling_check(&r->sampling, error);
-    if (rc == 0) rc = check_kind(r, plan, error);
+    int rc = check_kind(r, plan, error);
     if (rc == 0) rc = check_length(r, ctx, error);
-    if (rc == 0) rc = check_ids(r, plan->vocabulary, error);
-    return rc;
+    return rc < 0 ? rc : af_job_check_choice(r, plan->vocabulary, error);
 }
 
 /* ---- Open and close ---- */
@@ -100,13 +89,6 @@ static int reserve_text(af_job *job, af_error *error) {
     return af_buf_reserve(&job->text, room) ? AF_OK : af_fail_memory(error, room, "a request's text");
 }
 
-/* A window that no request can outgrow is the whole text, which needs no ring. */
-static int open_sampler(af_job *job, af_sampling sampling, uint32_t ctx, uint32_t vocabulary, af_error *error) {
-    if (job->on_embedding) sampling = (af_sampling){.top_p = 1, .repeat_penalty = 1}; /* nothing is drawn */
-    if (sampling.repeat_last_n > 0 && (uint32_t)sampling.repeat_last_n >= ctx) sampling.repeat_last_n = -1;
-    return af_sampler_open(&sampling, vocabulary, &job->sampler, error);
-}
-
 int af_job_open(const af_request *r, const af_plan *plan, uint32_t ctx, const af_tokenizer *tokenizer, af_job **out,
                 af_error *error) {
     int rc = check_request(r, plan, ctx, error);
@@ -129,7 +111,7 @@ int af_job_open(const af_request *r, const af_plan *plan, uint32_t ctx, const af
     if (r->shown_count) memcpy(job->shown, r->shown, r->shown_count * sizeof *r->shown);
     rc = copy_prompt(job, r, error);
     if (rc == 0) rc = af_stops_open(r->stops, r->stop_count, &job->stops, error);
-    if (rc == 0) rc = open_sampler(job, r->sampling, ctx, plan->vocabulary, error);
+    if (rc == 0) rc = af_job_open_choice(job, r, ctx, plan->vocabulary, error);
     if (rc == 0 && r->on_embedding) rc = af_pooled_open(pooling_of(r, plan), plan->width, &job->pooled, error);
     if (rc == 0) rc = reserve_text(job, error);
     if (rc < 0) {
@@ -147,6 +129,7 @@ void af_job_close(af_job *job) {
     af_sampler_close(job->sampler);
     af_pooled_close(&job->pooled);
     af_stops_close(&job->stops);
+    free(job->logprob);
     free(job->want);
     free(job->prompt);
     free(job);
@@ -163,6 +146,7 @@ static bool is_listed(const af_job *job, uint32_t position) {
 }
 
 bool af_job_wants(const af_job *job, uint32_t position) {
+    if (job->on_prompt_logprob && position + 1 < job->prompt_count) return true;
     return !job->wants_states && is_listed(job, position);
 }
 
@@ -182,11 +166,11 @@ static bool make_text(af_job *job, int32_t id, bool end, bool last) {
 }
 
 int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error) {
-    bool end = !job->ignore_eos && af_tokenizer_is_end(job->detok.tok, id);
+    bool end = af_job_is_end(job, id);
     size_t watched = job->text.len;
     job->last = id;
     job->completion++;
-    af_sampler_accept(job->sampler, id);
+    af_sampler_answered(job->sampler, id);
     bool full = job->completion == job->limit;
     if (!make_text(job, id, end, end || full)) return af_fail_memory(error, job->text.len, "a request's text");
     bool stopped = af_stops_scan(&job->stops, &job->text, watched);
@@ -211,6 +195,7 @@ void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish fin
                       .id_count = id_count,
                       .finish = finish,
                       .error = error,
+                      .logprobs = id_count ? job->logprob : NULL,
                       .prompt_tokens = whole_prompt ? job->prompt_count : job->done,
                       .completion_tokens = job->completion};
     job->on_event(job->user, &event);

@@ -44,15 +44,8 @@ void af_step_close(af_step *step) {
 
 /* ---- The batch ---- */
 
-static af_choose choice_at(const af_job *job, uint32_t position) {
-    if (af_job_wants_state(job, position)) return AF_CHOOSE_STATE;
-    if (af_job_wants(job, position)) return AF_CHOOSE_LOGITS;
-    if (!af_job_chooses_at(job, position)) return AF_CHOOSE_NONE;
-    return af_sampler_is_greedy(job->sampler) ? AF_CHOOSE_GREEDY : AF_CHOOSE_LOGITS;
-}
-
 static void add_token(af_step *step, af_job *job, uint32_t position) {
-    af_choose choose = choice_at(job, position);
+    af_choose choose = af_job_choice_at(job, position);
     int32_t id = position < job->prompt_count ? job->prompt[position] : job->last;
     assert(step->token_count < step->max_tokens);
     step->tokens[step->token_count++] =
@@ -105,7 +98,7 @@ static uint32_t fair_level(const af_engine *engine, uint32_t budget) {
 /* How many of `count` tokens from job->done on fit into `rows` rows. */
 static uint32_t cut_to_rows(const af_job *job, uint32_t count, uint32_t rows) {
     for (uint32_t i = 0; i < count; i++) {
-        if (af_choose_wants_row(choice_at(job, job->done + i)) && rows-- == 0) return i;
+        if (af_choose_wants_row(af_job_choice_at(job, job->done + i)) && rows-- == 0) return i;
     }
     return count;
 }
@@ -180,11 +173,9 @@ void af_step_count(af_engine *engine, uint32_t prompt_tokens, uint32_t generated
 static void take_row(af_engine *engine, const af_step_row *row, int32_t id, const float *logits) {
     af_job *job = row->job;
     if (atomic_load(&job->cancelled)) return;
-    if (af_job_wants(job, row->position)) {
-        job->on_logits(job->user, row->position, logits, engine->plan->vocabulary);
-    }
+    if (af_job_wants(job, row->position)) af_job_take_wanted(job, row->position, logits);
     if (!af_job_chooses_at(job, row->position)) return;
-    af_step_take(engine, job, logits ? af_sampler_choose(job->sampler, logits) : id);
+    af_step_take(engine, job, logits ? af_job_choose(job, logits) : id);
 }
 
 static void take_state(const af_engine *engine, const af_step_row *row, const float *state) {
