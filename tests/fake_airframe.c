@@ -123,6 +123,10 @@ bool af_token_is_end(const af_model *model, int32_t id) {
     return id == EOS;
 }
 
+af_stage af_stage_named(const char *name) {
+    return strcmp(name, "temperature") == 0 ? AF_STAGE_TEMPERATURE : AF_STAGE_END;
+}
+
 int af_tokenize(const af_model *model, const char *text, size_t length, unsigned flags, int32_t **ids, size_t *count,
                 af_error *error) {
     (void)model, (void)error;

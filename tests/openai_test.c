@@ -114,8 +114,65 @@ static void prompts_keep_their_order_and_kind(void **state) {
     refuses(false, "{\"prompt\":[[1],[2,true]]}", "prompt[1][1]");
     refuses(false, "{\"prompt\":[\"a\",\"b\"],\"n\":17}", "prompt");
     refuses(false, "{\"prompt\":\"a\",\"suffix\":\"b\"}", "suffix");
-    refuses(false, "{\"prompt\":\"a\",\"logprobs\":0}", "logprobs");
-    refuses(false, "{\"prompt\":\"a\",\"best_of\":2}", "best_of");
+    refuses(false, "{\"prompt\":[\"a\",\"b\"],\"best_of\":17}", "prompt");
+    refuses(false, "{\"prompt\":\"a\",\"best_of\":2,\"stream\":true}", "best_of");
+    refuses(false, "{\"prompt\":\"a\",\"best_of\":2,\"n\":3}", "best_of");
+}
+
+static void stages_are_read_in_their_order(void **state) {
+    shimmy_request r = parsed("{" MESSAGES ",\"samplers\":[\"top_k\",\"typ_p\",\"temperature\"]}");
+    const uint8_t order[] = {AF_STAGE_TOP_K, AF_STAGE_TYPICAL_P, AF_STAGE_TEMPERATURE, AF_STAGE_END};
+    assert_memory_equal(r.sampling.order, order, sizeof order);
+    shimmy_request_clear(&r);
+    refuses(true, "{" MESSAGES ",\"samplers\":\"kpt\"}", "samplers");
+    refuses(true, "{" MESSAGES ",\"samplers\":[\"top_k\",\"top_k\"]}", "samplers[1]");
+    refuses(true, "{" MESSAGES ",\"samplers\":[\"grammar\"]}", "samplers[0]");
+}
+
+static void biases_are_read_in_both_shapes(void **state) {
+    shimmy_request r = parsed("{" MESSAGES ",\"logit_bias\":{\"5\":-100,\"99\":1.5}}");
+    assert_int_equal(r.bias_count, 2);
+    assert_true(r.bias[0].id == 5 && r.bias[0].value == -100 && r.bias[1].id == 99 && r.bias[1].value == 1.5f);
+    shimmy_request_clear(&r);
+    r = parsed("{" MESSAGES ",\"logit_bias\":[[7,false],[\"tea\",2]]}");
+    assert_true(r.bias_count == 2 && r.bias[0].id == 7 && r.bias[0].value < -FLT_MAX);
+    assert_true(strcmp(r.bias[1].text, "tea") == 0 && r.bias[1].length == 3 && r.bias[1].value == 2);
+    shimmy_request_clear(&r);
+    refuses(true, "{" MESSAGES ",\"logit_bias\":{\"100\":1}}", "logit_bias.100");
+    refuses(true, "{" MESSAGES ",\"logit_bias\":{\"tea\":1}}", "logit_bias.tea");
+    refuses(true, "{" MESSAGES ",\"logit_bias\":{\"1\":true}}", "logit_bias.1");
+    refuses(true, "{" MESSAGES ",\"logit_bias\":[[1]]}", "logit_bias[0]");
+    refuses(true, "{" MESSAGES ",\"logit_bias\":[[1.5,1]]}", "logit_bias[0]");
+    refuses(true, "{" MESSAGES ",\"logit_bias\":\"5\"}", "logit_bias");
+}
+
+static void log_probabilities_are_asked_for_in_each_route_s_way(void **state) {
+    shimmy_request r = parsed("{" MESSAGES ",\"logprobs\":true,\"top_logprobs\":3}");
+    assert_int_equal(r.logprobs, 3);
+    shimmy_request_clear(&r);
+    r = parsed("{" MESSAGES ",\"logprobs\":false}");
+    assert_int_equal(r.logprobs, -1);
+    shimmy_request_clear(&r);
+    assert_int_equal(parse_with(&limits, false, "{\"prompt\":\"a\",\"logprobs\":0}", &r), 0);
+    assert_int_equal(r.logprobs, 0);
+    shimmy_request_clear(&r);
+    refuses(true, "{" MESSAGES ",\"top_logprobs\":3}", "top_logprobs");
+    refuses(true, "{" MESSAGES ",\"logprobs\":true,\"top_logprobs\":21}", "top_logprobs");
+    refuses(true, "{" MESSAGES ",\"logprobs\":5}", "logprobs");
+    refuses(false, "{\"prompt\":\"a\",\"logprobs\":21}", "logprobs");
+    refuses(false, "{\"prompt\":\"a\",\"logprobs\":true}", "logprobs");
+}
+
+static void ends_and_breakers_are_read(void **state) {
+    shimmy_request r = parsed("{" MESSAGES ",\"stop_token_ids\":[3,4],\"min_tokens\":7,\"dry_multiplier\":1}");
+    assert_true(r.end_count == 2 && r.end_ids[1] == 4 && r.min_tokens == 7 && r.breaker_count == 4);
+    shimmy_request_clear(&r);
+    r = parsed("{" MESSAGES ",\"dry_sequence_breakers\":[\"||\"],\"dry_multiplier\":1,\"dry_penalty_last_n\":0}");
+    assert_true(r.breaker_count == 1 && strcmp(r.breakers[0], "||") == 0 && r.sampling.dry_multiplier == 0);
+    shimmy_request_clear(&r);
+    refuses(true, "{" MESSAGES ",\"stop_token_ids\":[100]}", "stop_token_ids[0]");
+    refuses(true, "{" MESSAGES ",\"min_tokens\":-1}", "min_tokens");
+    refuses(true, "{" MESSAGES ",\"dry_sequence_breakers\":[1]}", "dry_sequence_breakers");
 }
 
 static void names_of_the_model(void **state) {
@@ -221,6 +278,10 @@ int main(void) {
         cmocka_unit_test(the_seeds_penalties_become_one),
         cmocka_unit_test(a_template_sees_its_fields_and_no_others),
         cmocka_unit_test(prompts_keep_their_order_and_kind),
+        cmocka_unit_test(stages_are_read_in_their_order),
+        cmocka_unit_test(biases_are_read_in_both_shapes),
+        cmocka_unit_test(log_probabilities_are_asked_for_in_each_route_s_way),
+        cmocka_unit_test(ends_and_breakers_are_read),
         cmocka_unit_test(names_of_the_model),
         cmocka_unit_test(strings_are_escaped_and_made_valid),
         cmocka_unit_test(answers_are_json),

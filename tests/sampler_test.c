@@ -527,6 +527,8 @@ static void prints_the_time_of_a_choice_at_256k(void **state) {
           .seed = 1}},
         {"top_k 100000",
          {.temperature = 1, .top_k = 100000, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
+        {"typical_p 0.5 (sorts)",
+         {.temperature = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64, .typical_p = 0.5f, .seed = 1}},
         {"temperature 1e6, top_p 0.9",
          {.temperature = 1e6f, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1}},
     };

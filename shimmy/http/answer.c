@@ -31,7 +31,7 @@ static void answer_refusal(shimmy_call *call, const shimmy_refusal *refusal) {
 /* What the engine has made of a choice by now. It goes to *said in exchange for those buffers, emptied. */
 static af_finish take_said(shimmy_choice *choice, shimmy_said *said) {
     shimmy_call *call = choice->call;
-    said->reasoning.len = said->content.len = 0;
+    said->reasoning.len = said->content.len = said->chances.len = 0;
     af_mutex_lock(call->lock);
     shimmy_said fresh = choice->said;
     choice->said = *said;
@@ -49,6 +49,7 @@ static shimmy_piece piece_of(size_t index, const shimmy_said *said, af_finish fi
         .length = said->content.len,
         .reasoning = said->reasoning.p,
         .reasoning_length = said->reasoning.len,
+        .chances = &said->chances,
         .finish = finish,
     };
 }
@@ -113,7 +114,8 @@ static bool stream_choice(shimmy_call *call, size_t index) {
     }
     choice->opened = true;
     piece = piece_of(index, said, AF_FINISH_NONE);
-    if ((piece.length || piece.reasoning_length) && !send_chunk(call, &piece)) return false;
+    const bool brings = piece.length || piece.reasoning_length || (call->head.pieces && said->chances.len);
+    if (brings && !send_chunk(call, &piece)) return false;
     if (finish == AF_FINISH_NONE) return true;
     choice->closed = true;
     if (finish != AF_FINISH_STOP && finish != AF_FINISH_LENGTH) return true; /* told by break_stream */
@@ -179,6 +181,36 @@ static void answer_stream(shimmy_call *call) {
 
 /* ---- Whole answers ---- */
 
+static double mean_likelihood(const shimmy_choice *choice) {
+    return choice->completion ? choice->likelihood / choice->completion : 0;
+}
+
+/* Of a prompt's choices from `first` on, the one at `rank` in likelihood: the earlier of equals first. */
+static size_t ranked(const shimmy_call *call, size_t first, size_t rank) {
+    for (size_t i = first; i < first + call->n; i++) {
+        size_t better = 0;
+        for (size_t k = first; k < first + call->n; k++) {
+            const double lead = mean_likelihood(&call->choices[k]) - mean_likelihood(&call->choices[i]);
+            better += lead > 0 || (lead == 0 && k < i);
+        }
+        if (better == rank) return i;
+    }
+    return first;
+}
+
+/* The choices to show, in the answer's order; returns how many. */
+static size_t pieces_of(const shimmy_call *call, shimmy_piece pieces[SHIMMY_CHOICES]) {
+    size_t count = 0;
+    for (size_t first = 0; first < call->choice_count; first += call->n) {
+        for (size_t rank = 0; rank < call->shown; rank++) {
+            const size_t i = call->shown < call->n ? ranked(call, first, rank) : first + rank;
+            pieces[count] = piece_of(count, &call->choices[i].said, call->choices[i].finish);
+            count++;
+        }
+    }
+    return count;
+}
+
 static void answer_whole(shimmy_call *call) {
     shimmy_refusal refusal;
     if (find_failure(call, &refusal)) {
@@ -186,15 +218,13 @@ static void answer_whole(shimmy_call *call) {
         answer_refusal(call, &refusal);
         return;
     }
-    shimmy_piece pieces[SHIMMY_CHOICES];
-    for (size_t i = 0; i < call->choice_count; i++) {
-        af_finish finish = finish_of(&call->choices[i]);
-        if (finish == AF_FINISH_NONE) return;
-        pieces[i] = piece_of(i, &call->choices[i].said, finish); /* finished: nobody appends any more */
-    }
+    for (size_t i = 0; i < call->choice_count; i++)
+        if (finish_of(&call->choices[i]) == AF_FINISH_NONE) return;
+    shimmy_piece pieces[SHIMMY_CHOICES]; /* all finished: nobody appends any more */
+    const size_t count = pieces_of(call, pieces);
     shimmy_usage usage = usage_of(call);
     shimmy_reply reply = {.status = 200};
-    shimmy_write_answer(&reply.body, &call->head, pieces, call->choice_count, &usage);
+    shimmy_write_answer(&reply.body, &call->head, pieces, count, &usage);
     shimmy_conn_reply(let_go(call), &reply);
 }
 

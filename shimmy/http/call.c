@@ -26,9 +26,11 @@ void shimmy_call_unref(shimmy_call *call) {
     for (size_t i = 0; i < call->choice_count; i++) {
         shimmy_said_clear(&call->choices[i].said);
         shimmy_split_clear(&call->choices[i].split);
+        af_buf_clear(&call->choices[i].echoed);
     }
     free(call->choices);
     shimmy_embed_free(call->embedding);
+    free(call->ends);
     af_buf_clear(&call->reply.body);
     af_mutex_close(call->lock);
     drop_body(call);

@@ -33,8 +33,11 @@ typedef struct shimmy_choice {
     af_error error;
     uint64_t engine_id; /* 0: not submitted */
     uint32_t cached, completion;
+    double likelihood;  /* sum of its tokens' log-probabilities, where there are any */
+    uint32_t character; /* where its next token stands in the text */
     /* The engine's thread's, from submission to the final event. */
     shimmy_split split;
+    af_buf echoed; /* logprobs.h: of the prompt's tokens, until the first event */
     /* The loop's. */
     bool opened, closed;
 } shimmy_choice;
@@ -64,7 +67,10 @@ struct shimmy_call {
 
     /* Set by the worker before phase RUNNING, constant then. */
     bool stream;
-    uint32_t n; /* choices for each prompt */
+    uint32_t n;     /* choices made for each prompt */
+    uint32_t shown; /* of them, the likeliest, in the answer */
+    int32_t *ends;  /* tokens that end an answer beside the model's, owned */
+    size_t end_count;
     shimmy_answer_head head;
     uint64_t prompt_tokens;
     shimmy_choice *choices;

@@ -32,6 +32,7 @@ const shimmy_tags *shimmy_choose_tags(shimmy_reasoning mode, bool (*mentions)(co
 void shimmy_said_clear(shimmy_said *said) {
     af_buf_clear(&said->reasoning);
     af_buf_clear(&said->content);
+    af_buf_clear(&said->chances);
 }
 
 static bool is_blank(char c) {

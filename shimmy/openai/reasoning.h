@@ -37,6 +37,7 @@ const shimmy_tags *shimmy_choose_tags(shimmy_reasoning mode, bool (*mentions)(co
 /* An answer, or what has come of it. */
 typedef struct shimmy_said {
     af_buf reasoning, content;
+    af_buf chances; /* logprobs.h: of its tokens, where they are asked for */
 } shimmy_said;
 
 void shimmy_said_clear(shimmy_said *said);

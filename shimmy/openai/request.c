@@ -1,71 +1,13 @@
-/* request.c - see request.h. Sampling fields are rows of a table; the rest is checked a function a field. */
+/* request.c - see request.h. What concerns the choice of tokens is in request_choice.c; the rest is checked a function
+ * a field. */
 #include "openai/request.h"
 
 #include "openai/fields.h"
+#include "openai/request_choice.h"
 
-#include <float.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Sampling ---- */
-
-/* Each field of af_sampling that a request may set, with its bounds. */
-static const struct real_field {
-    const char *name;
-    double low, high;
-    size_t offset;
-} reals[] = {
-    {"temperature", 0, FLT_MAX, offsetof(af_sampling, temperature)},
-    {"top_p", 0, 1, offsetof(af_sampling, top_p)},
-    {"min_p", 0, 1, offsetof(af_sampling, min_p)},
-    {"presence_penalty", -2, 2, offsetof(af_sampling, presence_penalty)},
-    {"frequency_penalty", -2, 2, offsetof(af_sampling, frequency_penalty)},
-    {"repeat_penalty", FLT_MIN, 1e6, offsetof(af_sampling, repeat_penalty)},
-};
-
-static const struct int_field {
-    const char *name;
-    int64_t low, high;
-    size_t offset;
-} ints[] = {
-    {"top_k", -1, INT32_MAX, offsetof(af_sampling, top_k)},
-    {"repeat_last_n", -1, INT32_MAX, offsetof(af_sampling, repeat_last_n)},
-};
-
-/* The seed documents' meaning of the two penalties (--penalty-compat shimmy): one repeat penalty from the larger. */
-static void apply_compat(af_sampling *s) {
-    float raw = s->presence_penalty > s->frequency_penalty ? s->presence_penalty : s->frequency_penalty;
-    if (raw > 0) s->repeat_penalty = 1 + raw * 0.5f;
-    s->presence_penalty = s->frequency_penalty = 0;
-}
-
-static int read_sampling(const json_t *json, const shimmy_request_limits *limits, af_sampling *out,
-                         shimmy_refusal *refusal) {
-    *out = limits->sampling;
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
-        float *field = (float *)((char *)out + reals[i].offset);
-        double value = *field;
-        int rc = shimmy_read_real(json, reals[i].name, reals[i].low, reals[i].high, &value, refusal);
-        if (rc < 0) return rc;
-        *field = (float)value;
-    }
-    for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
-        int32_t *field = (int32_t *)(void *)((char *)out + ints[i].offset);
-        int64_t value = *field;
-        int rc = shimmy_read_int(json, ints[i].name, ints[i].low, ints[i].high, &value, refusal);
-        if (rc < 0) return rc;
-        *field = (int32_t)value;
-    }
-    if (out->top_k < 0) out->top_k = 0;             /* -1: off, as other servers write it */
-    if (out->top_p < FLT_MIN) out->top_p = FLT_MIN; /* 0 keeps the best token alone */
-    if (limits->penalty_compat) apply_compat(out);
-    int64_t seed = -1; /* AF_SEED_RANDOM */
-    int rc = shimmy_read_int(json, "seed", INT64_MIN, INT64_MAX, &seed, refusal);
-    out->seed = (uint64_t)seed;
-    return rc;
-}
 
 /* ---- Fields of both routes ---- */
 
@@ -123,24 +65,19 @@ static bool is_off(const json_t *value) {
 }
 
 /* What would change the answer but is not done yet: refused rather than passed over in silence. */
-static int check_unsupported(const json_t *json, const shimmy_request *request, shimmy_refusal *refusal) {
-    static const char *const names[] = {"logprobs", "top_logprobs", "logit_bias", "grammar", "suffix"};
+static int check_unsupported(const json_t *json, shimmy_refusal *refusal) {
+    static const char *const names[] = {"grammar", "suffix"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const json_t *value = shimmy_field(json, names[i]);
-        bool zero = request->chat && json_is_integer(value) && json_integer_value(value) == 0;
-        if (!is_off(value) && !zero)
-            return shimmy_refuse(refusal, 400, "unsupported", names[i], "%s: not supported yet", names[i]);
+        if (!is_off(shimmy_field(json, names[i])))
+            return shimmy_refuse(refusal, 400, "unsupported", names[i], "%s: not supported", names[i]);
     }
-    int64_t best_of = request->n;
-    int rc = shimmy_read_int(json, "best_of", request->n, request->n, &best_of, refusal);
-    if (rc < 0) return rc;
     const json_t *format = shimmy_field(json, "response_format");
     if (!format) return 0;
     if (!json_is_object(format)) return shimmy_wrong_type(format, "response_format", "an object", refusal);
     const char *type = json_string_value(json_object_get(format, "type"));
     if (type && strcmp(type, "text") == 0) return 0;
     return shimmy_refuse(refusal, 400, "unsupported", "response_format.type",
-                         "response_format.type: found '%.60s', only 'text' is supported yet", type ? type : "nothing");
+                         "response_format.type: found '%.60s', only 'text' is supported", type ? type : "nothing");
 }
 
 static int read_common(const json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
@@ -149,12 +86,11 @@ static int read_common(const json_t *json, const shimmy_request_limits *limits, 
     int rc = shimmy_request_model(json, limits, refusal);
     if (rc == 0) rc = read_stream(json, out, refusal);
     if (rc == 0) rc = read_max_tokens(json, out, refusal);
-    if (rc == 0) rc = read_sampling(json, limits, &out->sampling, refusal);
     if (rc == 0) rc = read_stops(json, out, refusal);
     if (rc == 0) rc = shimmy_read_int(json, "n", 1, SHIMMY_CHOICES, &n, refusal);
-    if (rc == 0) rc = shimmy_read_bool(json, "ignore_eos", &out->ignore_eos, refusal);
     out->n = (uint32_t)n;
-    if (rc == 0) rc = check_unsupported(json, out, refusal);
+    if (rc == 0) rc = shimmy_request_choice(json, limits, out, refusal);
+    if (rc == 0) rc = check_unsupported(json, refusal);
     return rc;
 }
 
@@ -194,10 +130,10 @@ static int read_prompts(const json_t *json, const shimmy_request_limits *limits,
     const json_t *value = shimmy_field(json, "prompt");
     if (shimmy_is_one_prompt(value)) return add_prompt(value, "prompt", limits, out, refusal);
     size_t count = json_array_size(value);
-    if (count * out->n > SHIMMY_CHOICES)
+    if (count * out->best_of > SHIMMY_CHOICES)
         return shimmy_refuse(refusal, 400, "array_above_max_length", "prompt",
-                             "prompt: %zu prompts of n %u choices, at most %d choices together are allowed", count,
-                             out->n, SHIMMY_CHOICES);
+                             "prompt: %zu prompts of %u choices, at most %d choices together are allowed", count,
+                             out->best_of, SHIMMY_CHOICES);
     for (size_t i = 0; i < count; i++) {
         char param[32];
         snprintf(param, sizeof param, "prompt[%zu]", i);
@@ -247,6 +183,8 @@ int shimmy_request_parse(bool chat, const char *body, size_t length, const shimm
 void shimmy_request_clear(shimmy_request *request) {
     for (size_t i = 0; i < SHIMMY_CHOICES; i++) free(request->prompts[i].ids);
     free(request->render);
+    free(request->bias);
+    free(request->end_ids);
     json_decref(request->json);
     memset(request, 0, sizeof *request);
 }

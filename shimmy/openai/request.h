@@ -13,7 +13,10 @@
 enum {
     SHIMMY_STOPS = 16,
     SHIMMY_STOP_BYTES = 4096,
-    SHIMMY_CHOICES = 32 /* prompts times n */
+    SHIMMY_CHOICES = 32, /* prompts times best_of */
+    SHIMMY_BREAKERS = 32,
+    SHIMMY_BIASES = 4096,
+    SHIMMY_ENDS = 64
 };
 
 typedef struct shimmy_request_limits {
@@ -32,12 +35,29 @@ typedef struct shimmy_prompt {
     size_t count;
 } shimmy_prompt;
 
+/* A bias for a token, or for every token of a text. */
+typedef struct shimmy_bias {
+    const char *text; /* borrowed from the JSON; NULL: `id` */
+    size_t length;
+    int32_t id;
+    float value;
+} shimmy_bias;
+
 typedef struct shimmy_request {
     bool chat;
     bool stream, include_usage;
     bool echo;
     bool ignore_eos;
-    uint32_t n; /* choices for each prompt */
+    uint32_t n;       /* choices for each prompt */
+    uint32_t best_of; /* made for each prompt, of which the n likeliest are shown */
+    uint32_t min_tokens;
+    int32_t logprobs; /* as af_request's */
+    shimmy_bias *bias;
+    size_t bias_count;
+    int32_t *end_ids;
+    size_t end_count;
+    const char *breakers[SHIMMY_BREAKERS]; /* DRY's; the usual ones, or borrowed from the JSON */
+    size_t breaker_count;
     int64_t max_tokens;
     af_sampling sampling;
     const char *stops[SHIMMY_STOPS]; /* borrowed from the JSON */

@@ -2,6 +2,7 @@
 #include "openai/response.h"
 
 #include "base/os.h"
+#include "openai/logprobs.h"
 #include "openai/write.h"
 
 #include <stdio.h>
@@ -30,12 +31,20 @@ static void write_chunk_head(af_buf *out, const shimmy_answer_head *head) {
     write_head(out, head, head->chat ? "chat.completion.chunk" : "text_completion");
 }
 
+static void write_chances(af_buf *out, const shimmy_answer_head *head, const af_buf *chances) {
+    af_buf_text(out, ",\"logprobs\":");
+    if (head->pieces && chances && chances->len)
+        shimmy_write_logprobs(out, head->chat, head->pieces, chances);
+    else
+        af_buf_text(out, "null");
+}
+
 static void write_finish(af_buf *out, af_finish finish) {
     static const char *const names[] = {
         [AF_FINISH_NONE] = "null",       [AF_FINISH_STOP] = "\"stop\"", [AF_FINISH_LENGTH] = "\"length\"",
         [AF_FINISH_CANCEL] = "\"stop\"", [AF_FINISH_ERROR] = "null",
     };
-    af_buf_printf(out, ",\"logprobs\":null,\"finish_reason\":%s}", names[finish]);
+    af_buf_printf(out, ",\"finish_reason\":%s}", names[finish]);
 }
 
 static void write_usage(af_buf *out, const shimmy_usage *usage) {
@@ -85,6 +94,7 @@ void shimmy_write_chunk(af_buf *out, const shimmy_answer_head *head, const shimm
         write_delta(out, piece);
     else
         write_text(out, piece);
+    write_chances(out, head, piece->chances);
     write_finish(out, piece->finish);
     af_buf_byte(out, ']');
     if (head->include_usage) af_buf_text(out, ",\"usage\":null");
@@ -108,6 +118,7 @@ void shimmy_write_answer(af_buf *out, const shimmy_answer_head *head, const shim
             write_message(out, &choices[i]);
         else
             write_text(out, &choices[i]);
+        write_chances(out, head, choices[i].chances);
         write_finish(out, choices[i].finish);
     }
     af_buf_byte(out, ']');

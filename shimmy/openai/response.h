@@ -11,6 +11,7 @@ typedef struct shimmy_answer_head {
     char id[40];
     int64_t created;
     const char *model;
+    const af_model *pieces; /* what the texts of tokens are taken from; NULL: no log-probabilities were asked for */
 } shimmy_answer_head;
 
 typedef struct shimmy_usage {
@@ -25,7 +26,8 @@ typedef struct shimmy_piece {
     size_t length;
     const char *reasoning; /* chat: what it thought, before the text; length 0: nothing */
     size_t reasoning_length;
-    af_finish finish; /* AF_FINISH_NONE: goes on */
+    const af_buf *chances; /* of the tokens, where they were asked for; may be NULL */
+    af_finish finish;      /* AF_FINISH_NONE: goes on */
 } shimmy_piece;
 
 /* A new name, "chatcmpl-..." or "cmpl-...". */
