@@ -6,14 +6,14 @@ import numpy as np
 from support import ROOT, logits
 
 sys.path.insert(0, str(ROOT / "tests/tools"))
+from f32_twin import write_twin  # noqa: E402
 import synth_gguf  # noqa: E402
-from widen_gguf import widen  # noqa: E402
 
 NATIVE = ["iq4_nl", "iq4_xs", "mxfp4_all"]  # on the GPU; the others are widened there
 WIDENED = ["iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "iq1_m", "tq1_0", "tq2_0"]
 FORMATS = [(name, 1) for name in NATIVE + WIDENED]
-# Each matrix of another type. With so many first types, each type but every other one is an embedding and a head, and
-# lies beside others in q, k and v.
+# Each matrix of another type. With so many first types each type is an embedding or a head once, and lies beside others
+# in q, k and v.
 MIXES = [("every", seed) for seed in range(0, len(synth_gguf.EVERY), 2)]
 TOKENS = [(7 * i * i + 3 * i + 11) % 509 for i in range(40)]
 INT8_RMS = 0.05  # what most vectors of logits allow rounded activations
@@ -36,7 +36,7 @@ class Pair:
 
     def __init__(self, folder, mix, seed):
         self.file, twin = make(folder, mix, seed), folder / f"{mix}-{seed}-f32.gguf"
-        widen(self.file, twin)
+        write_twin(self.file, twin)
         self.expected = rows_of(twin, "--exact")
 
     def distance(self, *arguments):

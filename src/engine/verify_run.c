@@ -65,7 +65,7 @@ static bool record_rounded(void *user, const af_op *op, af_value value, float *r
     return true;
 }
 
-/* The format of the weights that made this value; NULL: none. */
+/* The format of the weights that made this value, the rougher one of a GLU's two; NULL: none. */
 static const af_format *format_of(const af_op *op, af_value value) {
     if (op->kind == AF_OP_EMBED) return op->u.embed.table.format;
     if (op->kind == AF_OP_HEAD) return op->u.head.w.format;
@@ -73,7 +73,8 @@ static const af_format *format_of(const af_op *op, af_value value) {
     const af_op_linear *l = &op->u.linear;
     uint32_t part = 0;
     while (part + 1 < l->part_count && l->parts[part].out != value) part++;
-    return l->parts[part].w.format;
+    const bool other = l->combine == AF_COMBINE_GLU && l->parts[0].w.format->block_elems == 1;
+    return l->parts[other ? 1 : part].w.format;
 }
 
 static bool compare_value(void *user, const af_op *op, af_value value, float *rows, size_t stride, uint32_t count,
