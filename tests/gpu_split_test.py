@@ -1,4 +1,7 @@
 """A model on a GPU and the CPU together: --gpu-layers. Whatever the share of each, logits meet the vectors."""
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -58,3 +61,36 @@ def test_the_cpu_has_no_layers_of_a_gpu():
     done = shimmy("logits", MODELS / "nano-llama-q4_0.gguf", "--tokens", "1", "--device", "cpu", "--gpu-layers", 1,
                   check=False)
     assert done.returncode == 1 and b"gpu_layers" in done.stderr
+
+
+# ---- Memory ----
+
+def needed(name, *arguments):
+    """Bytes that a model needs on the device, as the refusal says."""
+    done = shimmy("logits", MODELS / f"{name}.gguf", "--tokens", "1", "--ctx", 64, "--device", DEVICE, "--gpu-layers", 99,
+                  *arguments, env={"AIRFRAME_GPU_MEMORY": "1"}, check=False)
+    assert done.returncode == 1 and b"--gpu-layers" in done.stderr and b"--ctx" in done.stderr
+    return int(re.search(rb"(\d+) MB are needed", done.stderr)[1]) * 1_000_000
+
+
+def test_a_model_that_does_not_fit_says_what_it_needs_and_what_there_is():
+    whole = needed("SmolLM2-135M-Instruct.Q4_1")
+    assert needed("SmolLM2-135M-Instruct.Q4_1", "--exact") > whole + 300_000_000  # 135 million numbers of four bytes
+    done = shimmy("logits", SMOL, "--tokens", "1", "--ctx", 64, "--device", DEVICE, "--gpu-layers", 30,
+                  env={"AIRFRAME_GPU_MEMORY": str(whole - 20_000_000)}, check=False)
+    assert done.returncode == 1 and f"{whole // 1_000_000 - 20} MB free".encode() in done.stderr
+
+
+@pytest.mark.parametrize("missing, most", [(20_000_000, 29), (60_000_000, 20), (10**12, 0)])
+def test_auto_gives_the_gpu_as_many_layers_as_fit(missing, most):
+    free = max(needed("SmolLM2-135M-Instruct.Q4_1") - missing, 1)
+    done = shimmy(*COUNTED, "--json", env={"AIRFRAME_GPU_MEMORY": str(free)})
+    assert json.loads(done.stdout)["text"] == " five, six, seven, eight,"
+    layers = int(re.search(rb"It gets (\d+) of 30 layers", done.stderr)[1])
+    assert layers <= most and (layers > 0) == (most > 0)
+
+
+def test_what_no_binding_holds_is_named_before_anything_is_loaded():
+    done = shimmy("logits", MODELS / "nano-llama-q4_0.gguf", "--tokens", "1", "--ctx", 256, "--device", DEVICE,
+                  env={"AIRFRAME_GPU_BINDING_LIMIT": "8192"}, check=False)
+    assert done.returncode == 1 and re.search(rb"gpu: .+: \d+ MB, .+ binds at most", done.stderr)

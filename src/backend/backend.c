@@ -20,6 +20,11 @@ static int af_webgpu_open(const char *device, const af_plan *plan, const af_back
     (void)plan, (void)options, (void)out;
     return af_fail(error, AF_EUNSUPPORTED, "device \"%s\": this build has no GPU backend, there is cpu", device);
 }
+static int af_webgpu_layers(const char *device, const af_plan *plan, const af_backend_options *options,
+                            uint32_t *layers, af_error *error) {
+    (void)plan, (void)options, (void)layers;
+    return af_webgpu_open(device, NULL, NULL, NULL, error);
+}
 #endif
 
 int af_backend_open_part(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
@@ -28,9 +33,9 @@ int af_backend_open_part(const char *device, const af_plan *plan, const af_backe
     return af_webgpu_open(device, plan, options, out, error);
 }
 
-/* A GPU, alone or with the CPU. */
-static int open_gpu(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
-                    af_error *error) {
+/* As the placement says. */
+static int open_placed(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
+                       af_error *error) {
     uint8_t *sides = calloc(plan->op_count, sizeof *sides);
     if (!sides) return af_fail_memory(error, plan->op_count, "a plan's places");
     int status;
@@ -41,6 +46,29 @@ static int open_gpu(const char *device, const af_plan *plan, const af_backend_op
     else
         status = af_backend_open_part("cpu", plan, options, out, error);
     free(sides);
+    return status;
+}
+
+/* A GPU, alone or with the CPU: where it is not said how, with as many layers as it has room for. A device may turn out
+ * to have less than it said, so the number is lowered until it opens. */
+static int open_gpu(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
+                    af_error *error) {
+    af_error full = {0};
+    af_backend_options fewer = *options;
+    uint32_t layers = 0;
+    int status = open_placed(device, plan, options, out, &full);
+    const bool may_split = status == AF_ENOMEM && !options->placement.layers_given &&
+                           af_webgpu_layers(device, plan, options, &layers, NULL) == AF_OK;
+    fewer.placement.layers_given = true;
+    if (layers >= plan->layers) layers = plan->layers - 1; /* it seemed to have room */
+    while (may_split && status == AF_ENOMEM) {
+        af_log(AF_LOG_WARNING, "%s. It gets %u of %u layers", full.text, layers, plan->layers);
+        fewer.placement.gpu_layers = layers;
+        status = open_placed(device, plan, &fewer, out, &full);
+        if (layers == 0) break;
+        layers = layers * 3 / 4;
+    }
+    if (status != AF_OK && error) *error = full;
     return status;
 }
 

@@ -29,6 +29,9 @@ const char *af_gpu_class_name(af_gpu_class class);
  * `room` are written; *count is how many there are. 0 adapters is no error. */
 int af_gpu_list(af_gpu_adapter_info *out, size_t room, size_t *count, af_error *error);
 
+/* The adapter that a device name means, without opening it. */
+int af_gpu_find(const char *device, af_gpu_adapter_info *out, af_error *error);
+
 typedef struct af_gpu {
     const af_gpu_api *api;
     WGPUInstance instance;

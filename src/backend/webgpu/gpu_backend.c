@@ -47,8 +47,17 @@ static int probe_subgroups(af_gpu_backend *b, af_error *error) {
 
 /* ---- Buffers ---- */
 
+/* Without a device the buffer is only counted. */
 static void make(af_gpu_backend *b, WGPUBuffer *out, uint64_t bytes, const char *what, int *status, af_error *error) {
     if (*status != AF_OK) return;
+    b->buffer_bytes += bytes;
+    if (!b->gpu) return;
+    if (bytes > b->gpu->binding_limit) {
+        *status = af_fail(error, AF_EUNSUPPORTED,
+                          "gpu: %s: %.0f MB, %s binds at most %.0f MB: lower --ctx, --parallel or --prefill-chunk",
+                          what, (double)bytes / 1e6, b->gpu->info.name, (double)b->gpu->binding_limit / 1e6);
+        return;
+    }
     *out = af_gpu_buffer(b->gpu, bytes < 256 ? 256 : bytes, AF_GPU_STORAGE, what, error);
     if (!*out) *status = AF_ENOMEM;
 }
@@ -111,16 +120,8 @@ static void open_caches(af_gpu_backend *b, int *status, af_error *error) {
         const uint64_t slots = (uint64_t)b->options.pages[c->group] * AF_KV_PAGE * c->kv_heads;
         const uint64_t keys = slots * af_gpu_row_bytes(af_gpu_key_row(c, kv), kv);
         const uint64_t values = c->shared ? 0 : slots * af_gpu_row_bytes(af_gpu_value_row(c, kv), kv);
-        const uint64_t largest = keys > values ? keys : values;
-        if (largest > b->gpu->binding_limit) {
-            *status =
-                af_fail(error, AF_ENOMEM,
-                        "gpu: a layer's KV cache takes %.0f MB, %s binds at most %.0f MB: lower --ctx or --parallel",
-                        (double)largest / 1e6, b->gpu->info.name, (double)b->gpu->binding_limit / 1e6);
-            return;
-        }
-        make(b, &b->k_caches[i], keys, "the KV cache", status, error);
-        if (!c->shared) make(b, &b->v_caches[i], values, "the KV cache", status, error);
+        make(b, &b->k_caches[i], keys, "a layer's KV cache", status, error);
+        if (!c->shared) make(b, &b->v_caches[i], values, "a layer's KV cache", status, error);
         b->kv_bytes += keys + values;
     }
 }
@@ -150,6 +151,16 @@ static uint64_t info_bytes(af_gpu_backend *b) {
     return 4 * ((uint64_t)b->turns_at + 2ull * b->options.max_tokens * b->turn_pairs);
 }
 
+static void open_carries(af_gpu_backend *b, int *status, af_error *error) {
+    for (size_t i = 0; i < b->plan->carry_count && *status == AF_OK; i++) {
+        const uint64_t bytes = (uint64_t)b->plan->carries[i].floats * sizeof(float) * b->options.carries;
+        if (b->plan->carries[i].floats == 0) continue; /* another part's */
+        if (bytes == 0) *status = af_fail(error, AF_EINVAL, "recurrent states: none are reserved, the plan has such");
+        make(b, &b->carries[i], bytes, "a layer's recurrent states", status, error);
+        b->kv_bytes += bytes;
+    }
+}
+
 static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     const af_plan *plan = b->plan;
     const uint64_t tokens = larger(b->options.max_tokens, b->options.max_rows);
@@ -164,13 +175,13 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     for (size_t i = 0; i < plan->rope_count; i++) b->turn_pairs += plan->ropes[i].rotated / 2;
     open_values(b, status, error);
     open_caches(b, status, error);
-    if (*status == AF_OK) *status = af_gpu_open_carries(b, error);
+    open_carries(b, status, error);
     const uint64_t packets = tokens * af_gpu_packet(in) * 16;
-    make(b, &b->normed, tokens * in * sizeof(float), "activations", status, error);
-    make(b, &b->packets, packets, "activations", status, error);
-    make(b, &b->attended_packets, packets, "activations", status, error);
-    make(b, &b->hidden_packets, packets, "activations", status, error);
-    make(b, &b->raw, raw_bytes, "activations", status, error);
+    make(b, &b->normed, tokens * in * sizeof(float), "what norms give", status, error);
+    make(b, &b->packets, packets, "activations in eight bits", status, error);
+    make(b, &b->attended_packets, packets, "activations in eight bits", status, error);
+    make(b, &b->hidden_packets, packets, "activations in eight bits", status, error);
+    make(b, &b->raw, raw_bytes, "what products give", status, error);
     make(b, &b->logits, logits, "logits", status, error);
     make(b, &b->states, states, "states", status, error);
     make(b, &b->bests, (uint64_t)b->options.max_rows * AF_GPU_ARGMAX_PARTS * 8, "choices", status, error);
@@ -297,6 +308,20 @@ static const af_backend_ops gpu_ops = {.name = "gpu",
                                        .decode = af_gpu_decode,
                                        .close = gpu_close};
 
+uint64_t af_gpu_need(const af_plan *plan, const af_backend_options *options) {
+    af_gpu_backend *b = calloc(1, sizeof *b);
+    if (!b) return 0;
+    b->base.ops = &gpu_ops;
+    b->plan = plan;
+    b->options = *options;
+    int status = AF_OK;
+    open_tables(b, &status, NULL);
+    if (status == AF_OK) open_buffers(b, &status, NULL);
+    const uint64_t bytes = b->buffer_bytes + af_gpu_weights_need(plan, options->exact);
+    gpu_close(&b->base);
+    return status == AF_OK ? bytes : 0;
+}
+
 int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
                    af_error *error) {
     af_gpu_backend *b = calloc(1, sizeof *b);
@@ -305,8 +330,10 @@ int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_opt
     b->plan = plan;
     b->options = *options;
     int status = af_gpu_open(device, &b->gpu, error);
+    if (status == AF_OK) status = af_gpu_check_room(b->gpu, plan, options, error);
     if (status == AF_OK) status = af_gpu_kernels_open(b->gpu, &b->kernels, error);
     if (status == AF_OK) status = af_gpu_weights_open(b->gpu, options->exact, options->threads, &b->weights, error);
+    if (status == AF_OK) af_gpu_weights_expect(b->weights, af_gpu_weights_need(plan, options->exact));
     if (status == AF_OK) status = probe_subgroups(b, error);
     open_tables(b, &status, error);
     if (status == AF_OK) open_buffers(b, &status, error);

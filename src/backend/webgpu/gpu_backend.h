@@ -50,6 +50,8 @@ typedef struct af_gpu_matrix {
 
 typedef struct af_gpu_weights af_gpu_weights;
 int af_gpu_weights_open(af_gpu *gpu, bool exact, uint32_t threads, af_gpu_weights **out, af_error *error);
+/* How much will come, so that the last chunk is no larger than needed. */
+void af_gpu_weights_expect(af_gpu_weights *weights, uint64_t bytes);
 /* Frees what only uploading needs; a later af_gpu_weights_add makes it again. */
 void af_gpu_weights_done(af_gpu_weights *weights);
 void af_gpu_weights_close(af_gpu_weights *weights);
@@ -149,7 +151,7 @@ typedef struct af_gpu_backend {
     uint32_t table_pages; /* entries of a group's page table for one sequence */
     uint32_t turn_pairs;  /* of all ropes together, a token */
     uint32_t max_seqs;
-    uint64_t kv_bytes;
+    uint64_t kv_bytes, buffer_bytes; /* of caches and states; of all buffers but weights */
 
     /* host side of a batch */
     uint32_t *host_batch, *host_rows, *host_states, *host_tiles, *host_runs;
@@ -176,6 +178,16 @@ typedef struct af_gpu_backend {
 /* device: "auto", "gpu", "gpu:N" or part of an adapter's name (gpu.h). */
 int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
                    af_error *error);
+
+/* gpu_room.c: bytes of device memory that a plan takes, of its matrices alone, and whether there are so many. A device
+ * whose memory is not known has room; so has one in software, whose memory is everybody's. AIRFRAME_GPU_MEMORY (bytes)
+ * stands in for what is free, for tests. */
+uint64_t af_gpu_need(const af_plan *plan, const af_backend_options *options);
+uint64_t af_gpu_weights_need(const af_plan *plan, bool exact);
+int af_gpu_check_room(const af_gpu *gpu, const af_plan *plan, const af_backend_options *options, af_error *error);
+/* The most of the plan's last layers that a device has room for; AF_EUNSUPPORTED where there is no such device. */
+int af_webgpu_layers(const char *device, const af_plan *plan, const af_backend_options *options, uint32_t *layers,
+                     af_error *error);
 
 /* Length of a packet of `cols` columns, in vec4 of four bytes each: int8, scales, sums of squares. */
 static inline uint32_t af_gpu_packet(uint32_t cols) {
@@ -213,7 +225,6 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
 
 /* gpu_recur.c: the states of recurrent layers; and a batch's runs, where there are such layers: three words a run
  * (shaders/runs.wgsl), their number. */
-int af_gpu_open_carries(af_gpu_backend *b, af_error *error);
 void af_gpu_close_carries(af_gpu_backend *b);
 uint32_t af_gpu_runs_of(const af_gpu_backend *b, const af_batch *batch, uint32_t *out);
 

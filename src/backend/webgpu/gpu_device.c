@@ -62,19 +62,35 @@ static WGPUInstance open_instance(const af_gpu_api *api) {
     return api->wgpuCreateInstance(&descriptor);
 }
 
-int af_gpu_list(af_gpu_adapter_info *out, size_t room, size_t *count, af_error *error) {
-    const af_gpu_api *api;
-    int status = af_gpu_api_load(&api, error);
-    if (status != AF_OK) return status;
+/* The adapters of an instance of their own, as information. */
+static int list_adapters(const af_gpu_api *api, af_gpu_candidate all[AF_GPU_ADAPTERS], size_t *count, af_error *error) {
     WGPUInstance instance = open_instance(api);
     if (!instance) return af_fail(error, AF_EUNSUPPORTED, "gpu: %s gives no instance", api->origin);
-    af_gpu_candidate all[AF_GPU_ADAPTERS];
     af_gpu_find_adapters(api, instance, all, count);
-    for (size_t i = 0; i < *count; i++) {
-        if (i < room) out[i] = all[i].info;
-        api->wgpuAdapterRelease(all[i].adapter);
-    }
+    for (size_t i = 0; i < *count; i++) api->wgpuAdapterRelease(all[i].adapter);
     api->wgpuInstanceRelease(instance);
+    return AF_OK;
+}
+
+int af_gpu_list(af_gpu_adapter_info *out, size_t room, size_t *count, af_error *error) {
+    const af_gpu_api *api;
+    af_gpu_candidate all[AF_GPU_ADAPTERS];
+    int status = af_gpu_api_load(&api, error);
+    if (status == AF_OK) status = list_adapters(api, all, count, error);
+    for (size_t i = 0; status == AF_OK && i < *count && i < room; i++) out[i] = all[i].info;
+    return status;
+}
+
+int af_gpu_find(const char *device, af_gpu_adapter_info *out, af_error *error) {
+    const af_gpu_api *api;
+    af_gpu_candidate all[AF_GPU_ADAPTERS];
+    size_t count;
+    int status = af_gpu_api_load(&api, error);
+    if (status == AF_OK) status = list_adapters(api, all, &count, error);
+    if (status != AF_OK) return status;
+    const size_t chosen = af_gpu_choose(all, count, device);
+    if (chosen == SIZE_MAX) return af_gpu_fail_choice(all, count, device, error);
+    *out = all[chosen].info;
     return AF_OK;
 }
 

@@ -12,22 +12,6 @@
 
 /* ---- States ---- */
 
-int af_gpu_open_carries(af_gpu_backend *b, af_error *error) {
-    for (size_t i = 0; i < b->plan->carry_count; i++) {
-        const uint64_t bytes = (uint64_t)b->plan->carries[i].floats * sizeof(float) * b->options.carries;
-        if (b->plan->carries[i].floats == 0) continue; /* another part's */
-        if (bytes == 0) return af_fail(error, AF_EINVAL, "recurrent states: none are reserved, the plan has such");
-        if (bytes > b->gpu->binding_limit)
-            return af_fail(error, AF_ENOMEM,
-                           "gpu: a layer's recurrent states take %.0f MB, %s binds at most %.0f MB: lower --parallel",
-                           (double)bytes / 1e6, b->gpu->info.name, (double)b->gpu->binding_limit / 1e6);
-        b->carries[i] = af_gpu_buffer(b->gpu, bytes, AF_GPU_STORAGE, "recurrent states", error);
-        if (!b->carries[i]) return AF_ENOMEM;
-        b->kv_bytes += bytes;
-    }
-    return AF_OK;
-}
-
 void af_gpu_close_carries(af_gpu_backend *b) {
     for (size_t i = 0; b->carries && i < b->plan->carry_count; i++) af_gpu_buffer_free(b->gpu, b->carries[i]);
 }

@@ -35,6 +35,8 @@ struct af_gpu_weights {
     chunk *chunks;
     stored *matrices;
     uint64_t bytes;
+    bool expects;
+    uint64_t expected; /* bytes that have yet to come, where that is known */
     af_pool *pool;
     uint32_t threads;
     unsigned char *staging;                 /* (threads, RUN_BYTES) */
@@ -111,6 +113,11 @@ void af_gpu_weights_close(af_gpu_weights *w) {
     free(w);
 }
 
+void af_gpu_weights_expect(af_gpu_weights *w, uint64_t bytes) {
+    w->expects = true;
+    w->expected = bytes;
+}
+
 uint64_t af_gpu_weights_bytes(const af_gpu_weights *w) {
     return w->bytes;
 }
@@ -133,6 +140,7 @@ static chunk *chunk_for(af_gpu_weights *w, uint64_t least, uint64_t wanted, cons
         return NULL;
     }
     c->size = chunk_limit(w);
+    if (w->expects && w->expected < c->size) c->size = ((w->expected > need ? w->expected : need) + 255) & ~255ull;
     c->buffer = af_gpu_buffer(w->gpu, c->size, AF_GPU_STORAGE, name, error);
     if (!c->buffer) {
         free(c);
@@ -256,6 +264,7 @@ static int place(af_gpu_weights *w, const af_matrix *const *parts, af_gpu_matrix
         c->used += (bytes + 255) & ~255ull;
         if (c->used > c->size) c->used = c->size;
         w->bytes += bytes;
+        w->expected -= bytes < w->expected ? bytes : w->expected;
         const int status = upload(w, parts, m, s, error);
         if (status != AF_OK) return status;
         row += rows;
