@@ -29,11 +29,18 @@
 
 /* ---- Hooks ---- */
 
+/* Whether the operation adds to what the value held. */
+static bool adds_to(const af_op *op, af_value value) {
+    if (value == AF_NO_VALUE) return false;
+    return (op->kind == AF_OP_LINEAR && op->u.linear.residual == value) ||
+           (op->kind == AF_OP_EXPERTS && op->u.experts.residual == value);
+}
+
 static bool record_value(void *user, const af_op *op, af_value value, float *rows, size_t stride, uint32_t count,
                          uint32_t width) {
     af_verifier *v = user;
     const size_t index = (size_t)(op - v->plan->ops);
-    const bool logits = value == AF_NO_VALUE, added = op->kind == AF_OP_LINEAR && op->u.linear.residual == value;
+    const bool logits = value == AF_NO_VALUE, added = adds_to(op, value);
     assert((v->at + (size_t)count * width) * sizeof *rows <= v->record_bytes);
     af_value values[AF_PLAN_PARTS];
     if (af_op_written(op, values) && value == values[0]) v->written[index] = v->at;
@@ -69,6 +76,8 @@ static bool record_rounded(void *user, const af_op *op, af_value value, float *r
 static const af_format *format_of(const af_op *op, af_value value) {
     if (op->kind == AF_OP_EMBED) return op->u.embed.table.format;
     if (op->kind == AF_OP_HEAD) return op->u.head.w.format;
+    if (op->kind == AF_OP_ROUTE) return op->u.route.w.format;
+    if (op->kind == AF_OP_EXPERTS) return op->u.experts.down.w.format;
     if (op->kind != AF_OP_LINEAR) return NULL;
     const af_op_linear *l = &op->u.linear;
     uint32_t part = 0;
@@ -262,12 +271,12 @@ static bool is_settled(const af_verifier *v, const af_batch_token *token) {
     return v->table->exact || token->position >= SETTLED || v->plan->whole;
 }
 
-static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_PLAN_PARTS]) {
-    out[0] = op->kind == AF_OP_EMBED ? &op->u.embed.table : &op->u.head.w;
-    if (op->kind == AF_OP_EMBED || op->kind == AF_OP_HEAD) return 1;
-    if (op->kind != AF_OP_LINEAR) return 0;
-    for (uint32_t i = 0; i < op->u.linear.part_count; i++) out[i] = &op->u.linear.parts[i].w;
-    return op->u.linear.part_count;
+static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_OP_MATRICES]) {
+    if (op->kind != AF_OP_EXPERTS) return af_op_matrices(op, out);
+    out[0] = &op->u.experts.gate.w; /* one expert stands for all */
+    out[1] = &op->u.experts.up.w;
+    out[2] = &op->u.experts.down.w;
+    return 3;
 }
 
 /* The format that says what is allowed of a whole pass: the head's or, without one, the embedding's; the first one in
@@ -283,8 +292,15 @@ static const af_format *format_of_results(const af_plan *plan) {
     return format;
 }
 
+static const char *what_results_are(const af_plan *plan) {
+    for (size_t i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].kind == AF_OP_ROUTE && plan->ops[i].u.route.w.rows > plan->widths[plan->ops[i].u.route.ids])
+            return "routed";
+    return af_plan_head(plan) ? "logits" : "states";
+}
+
 static void compare_rows(af_verifier *v, size_t batch, const prepared *p, const af_result *result) {
-    const af_verify_subject subject = {.what = af_plan_head(v->plan) ? "logits" : "states",
+    const af_verify_subject subject = {.what = what_results_are(v->plan),
                                        .format = format_of_results(v->plan),
                                        .name = "a whole pass",
                                        .tokens = v->tokens};
@@ -344,7 +360,7 @@ int af_verify_matrices(af_verifier *v, af_error *error) {
     int status = AF_OK;
     for (size_t i = 0; i < v->plan->op_count && status == AF_OK && v->device->ops->decode; i++) {
         const af_matrix *w[AF_OP_MATRICES];
-        for (uint32_t k = 0, n = af_op_matrices(&v->plan->ops[i], w); k < n && status == AF_OK; k++)
+        for (uint32_t k = 0, n = matrices_of(&v->plan->ops[i], w); k < n && status == AF_OK; k++)
             status = compare_matrix(v, w[k], error);
     }
     return status;

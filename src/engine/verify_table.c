@@ -41,6 +41,10 @@ static const struct {
     {"attend", BOTH, ANY, 1e-3, 1e-2}, /* an f16 cache rounds a key that differs in its last bit either way */
     {"linear", FAST, BLOCKS, 2e-2, 2e-1},
     {"head", FAST, BLOCKS, 2e-2, 2e-1},
+    {"experts", FAST, BLOCKS, 2e-2, 2e-1},
+    {"route", FAST, BLOCKS, 2e-2, 2e-1},
+    {"routed", FAST, BLOCKS, 1, 10}, /* logits where rounding may choose another expert: no chance hit, no more */
+    {"routed", BOTH, ANY, 2e-3, 2e-2},
     {"logits", FAST, BLOCKS, 0.25, 2.5},
     {"logits", BOTH, ANY, 2e-3, 2e-2},
     {"states", FAST, BLOCKS, 0.25, 2.5},

@@ -105,6 +105,13 @@ static void widest(const af_plan *plan, uint32_t *in, uint32_t *raw) {
     *raw = 1;
     for (size_t i = 0; i < plan->op_count; i++) {
         if (plan->ops[i].kind == AF_OP_HEAD) *in = larger(*in, plan->ops[i].u.head.w.cols);
+        if (plan->ops[i].kind == AF_OP_ROUTE) *raw = larger(*raw, plan->ops[i].u.route.w.rows);
+        if (plan->ops[i].kind == AF_OP_EXPERTS) { /* pairs of a token and an expert, each a packet of its own */
+            const af_op_experts *e = &plan->ops[i].u.experts;
+            const uint32_t used = plan->widths[e->ids];
+            *raw = larger(*raw, used * 2 * e->up.w.rows);
+            *in = larger(*in, larger(e->up.w.cols, used * (e->up.w.rows + 32)));
+        }
         if (plan->ops[i].kind != AF_OP_LINEAR) continue;
         uint32_t rows = 0;
         for (uint32_t k = 0; k < plan->ops[i].u.linear.part_count; k++) rows += plan->ops[i].u.linear.parts[k].w.rows;

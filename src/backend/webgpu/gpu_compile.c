@@ -120,6 +120,7 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
         break;
     case AF_OP_ROUTE:
     case AF_OP_EXPERTS:
+        bytes = af_gpu_experts_small(op);
         break;
     }
     return 2 * bytes;

@@ -78,6 +78,7 @@ uint64_t af_gpu_recur_small(const af_plan *plan, const af_op *op);
 /* gpu_experts.c */
 void af_gpu_compile_route(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_experts(af_gpu_compiler *c, const af_op *op);
+uint64_t af_gpu_experts_small(const af_op *op); /* bytes that either takes of the small tensors */
 
 void af_gpu_compile_decode_list(af_gpu_compiler *c);
 

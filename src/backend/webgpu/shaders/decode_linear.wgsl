@@ -78,7 +78,7 @@ fn finish(o: u32, row: u32, factor: f32) -> f32 {
         gate += small[row];
         up += small[p.rows + row];
     }
-    return act(gate) * up;
+    return glu(gate, up);
 }
 
 // Output o of a token, also written to y.

@@ -35,7 +35,7 @@ fn part(row: u32, which: u32, i: u32) -> f32 {
 fn combined(row: u32, i: u32) -> f32 {
     let v = part(row, 0u, i);
     if (COMBINE == 1u) { return act(v); }
-    if (COMBINE == 2u) { return act(v) * part(row, 1u, i); }
+    if (COMBINE == 2u) { return glu(v, part(row, 1u, i)); }
     return v;
 }
 
