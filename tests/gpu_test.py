@@ -76,7 +76,7 @@ def test_stacks_of_experts_split_over_small_bindings_give_the_same_logits(name):
     spec = vector("logits", name)
     spec = {**spec, "tokens": spec["tokens"][:32], "positions": list(range(32))}
     whole, _ = rows_of(spec, "--ctx", 32, "--exact")
-    split, _ = rows_of(spec, "--ctx", 32, "--exact", env={"AIRFRAME_GPU_BINDING_LIMIT": "40000"})
+    split, _ = rows_of(spec, "--ctx", 32, "--exact", env={"AIRFRAME_GPU_BINDING_LIMIT": "65536"})
     assert np.abs(whole - split).max() <= 1e-3
 
 
