@@ -342,6 +342,18 @@ static void types_of_tensors_are_named_where_they_have_a_name(void **state) {
     refused(&b, AF_EFORMAT, "tensor blk.0.w: type 777 is not known");
 }
 
+static void a_row_that_is_not_whole_blocks_is_refused_in_every_format(void **state) {
+    for (size_t i = 0; af_format_at(i); i++) {
+        const af_format *f = af_format_at(i);
+        char line[128];
+        if (f->block_elems == 1) continue;
+        af_buf b = one_tensor((uint32_t)f->type, f->block_elems + f->block_elems / 2, 1, 0);
+        snprintf(line, sizeof line, "tensor blk.0.w: rows of %u elements, but %s has blocks of %u",
+                 f->block_elems + f->block_elems / 2, f->name, f->block_elems);
+        refused(&b, AF_EFORMAT, line);
+    }
+}
+
 static void shapes_of_tensors_are_checked(void **state) {
     af_buf b = one_tensor(AF_TYPE_F32, 8, UINT64_MAX / 4, 0);
     refused(&b, AF_EFORMAT,
@@ -468,6 +480,7 @@ int main(void) {
         cmocka_unit_test(names_are_unique),
         cmocka_unit_test(alignments_are_bounded_powers_of_two),
         cmocka_unit_test(types_of_tensors_are_named_where_they_have_a_name),
+        cmocka_unit_test(a_row_that_is_not_whole_blocks_is_refused_in_every_format),
         cmocka_unit_test(shapes_of_tensors_are_checked),
         cmocka_unit_test(places_of_tensors_are_checked),
         cmocka_unit_test(any_shard_opens_the_set),
