@@ -14,13 +14,8 @@
 
 /* ---- Matrices ---- */
 
-static const af_gpu_layout *layout_of(const af_matrix *w, bool exact) {
-    const af_gpu_layout *native = af_gpu_layout_of(w->format->type);
-    return native && !(exact && native->kind == AF_GPU_QUANTIZED) ? native : af_gpu_layout_of(AF_TYPE_F32);
-}
-
 static uint64_t matrix_bytes(const af_matrix *w, bool exact) {
-    const uint64_t bytes = af_gpu_streams_of(layout_of(w, exact), w->rows, w->cols).bytes;
+    const uint64_t bytes = af_gpu_streams_of(af_gpu_layout_for(w->format, exact), w->rows, w->cols).bytes;
     return (bytes + 255) & ~255ull;
 }
 
