@@ -39,6 +39,7 @@ static af_backend *open_backend(const af_plan *plan, const setup *with) {
     af_backend_options options = {.threads = with->threads,
                                   .exact = with->exact || in_memory,
                                   .kv = with->kv,
+                                  .carries = SEQUENCES,
                                   .max_tokens = TOKENS * 2,
                                   .max_rows = TOKENS};
     for (size_t g = 0; g < plan->group_count; g++) options.pages[g] = PAGES * SEQUENCES;
@@ -49,6 +50,7 @@ static af_backend *open_backend(const af_plan *plan, const setup *with) {
     unsetenv("AF_CPU_ISA");
     af_cpu *cpu = (af_cpu *)backend;
     if (with->poison) memset(cpu->kv.memory, 0xFF, cpu->kv.bytes);
+    if (with->poison && cpu->carries.memory) memset(cpu->carries.memory, 0xFF, cpu->carries.bytes);
     return backend;
 }
 
@@ -60,6 +62,7 @@ static void fill_ids(const af_plan *plan, uint32_t seed, int32_t *ids, uint32_t 
 /* Pages of sequence s as the engine would give them for positions begin .. end - 1: those behind a window are gone. */
 static void fill_pages(const af_plan *plan, uint32_t s, uint32_t begin, uint32_t pages[AF_PLAN_GROUPS][PAGES],
                        af_batch_seq *seq) {
+    seq->carry = SEQUENCES - 1 - s;
     for (size_t g = 0; g < plan->group_count; g++) {
         const uint32_t window = plan->groups[g].window;
         const uint32_t first = window && begin + 1 > window ? (begin + 1 - window) / AF_KV_PAGE : 0;

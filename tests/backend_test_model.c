@@ -88,7 +88,24 @@ static const shape quantized = {.name = "quantized",
                                 .residual_scale = 1,
                                 .head_scale = 1,
                                 .magnitude = 1};
-const shape *const shapes[SHAPES] = {&llama_like, &gemma_like, &odd, &quantized};
+static const shape hybrid = {.name = "hybrid",
+                             .width = 44,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .k_dim = 24,
+                             .v_dim = 24,
+                             .hidden = 56,
+                             .vocabulary = 90,
+                             .layers = 4,
+                             .rotated = 8,
+                             .head_norms = true,
+                             .recurrent = true,
+                             .act = AF_ACT_SILU,
+                             .embed_scale = 1,
+                             .residual_scale = 1,
+                             .head_scale = 1,
+                             .magnitude = 1};
+const shape *const shapes[SHAPES] = {&llama_like, &gemma_like, &odd, &hybrid, &quantized};
 
 static uint64_t random_state;
 static size_t blocks_taken;
@@ -102,7 +119,7 @@ float random_float(void) {
     return (float)((int64_t)(random_state >> 33) - (1 << 30)) / (float)(1 << 30);
 }
 
-static float *random_floats(af_plan *plan, size_t n, float center, float spread) {
+float *random_floats(af_plan *plan, size_t n, float center, float spread) {
     float *p = af_arena_array(plan->arena, n, sizeof *p);
     assert_non_null(p);
     for (size_t i = 0; i < n; i++) p[i] = center + spread * random_float();
@@ -145,7 +162,7 @@ static af_matrix random_matrix(af_plan *plan, const shape *s, uint32_t rows, uin
                        .name = "random"};
 }
 
-static af_norm random_norm(af_plan *plan, const shape *s, uint32_t width) {
+af_norm random_norm(af_plan *plan, const shape *s, uint32_t width) {
     af_norm norm = {.kind = AF_NORM_RMS, .eps = 1e-5f, .weight = random_floats(plan, width, 1, 0.3f), .width = width};
     if (s->layer_norm) {
         norm.kind = AF_NORM_LAYER;
@@ -158,18 +175,18 @@ static const float *random_bias(af_plan *plan, const shape *s, uint32_t rows) {
     return s->biases ? random_floats(plan, rows, 0, 0.2f) : NULL;
 }
 
-static void append(af_plan *plan, const af_op *op) {
+void append_op(af_plan *plan, const af_op *op) {
     af_error error;
     if (af_plan_append(plan, op, &error)) fail_msg("%s", error.text);
 }
 
-static af_value new_value(af_plan *plan, uint32_t width) {
+af_value new_value(af_plan *plan, uint32_t width) {
     af_value value = 0;
     assert_int_equal(af_plan_value(plan, width, &value, NULL), 0);
     return value;
 }
 
-static af_part random_part(af_plan *plan, const shape *s, uint32_t rows, uint32_t cols, af_value out) {
+af_part random_part(af_plan *plan, const shape *s, uint32_t rows, uint32_t cols, af_value out) {
     return (af_part){.w = random_matrix(plan, s, rows, cols), .bias = random_bias(plan, s, rows), .out = out};
 }
 
@@ -179,25 +196,32 @@ typedef struct values {
 
 static void append_attention(af_plan *plan, const shape *s, const values *at, uint32_t layer) {
     uint16_t cache, rope;
-    const uint32_t q_width = s->heads * s->k_dim, k_width = s->kv_heads * s->k_dim, v_width = s->kv_heads * s->v_dim;
+    const uint32_t q_pitch = s->recurrent ? 2 * s->k_dim : 0;
+    const uint32_t q_width = s->heads * (q_pitch ? q_pitch : s->k_dim), k_width = s->kv_heads * s->k_dim,
+                   v_width = s->kv_heads * s->v_dim;
     assert_int_equal(af_plan_cache(plan, layer % 2 ? s->window : 0, s->kv_heads, s->k_dim, s->v_dim, &cache, NULL), 0);
     float *inv_freq = random_floats(plan, s->rotated / 2, 0.5f, 0.5f);
     const af_rope spec = {s->rotated, s->adjacent, inv_freq, s->magnitude};
     assert_int_equal(af_plan_rope(plan, &spec, &rope, NULL), 0);
-    append(plan, &(af_op){.kind = AF_OP_LINEAR,
-                          .name = "qkv",
-                          .u.linear = {.in = at->x,
-                                       .pre = random_norm(plan, s, s->width),
-                                       .part_count = 3,
-                                       .parts = {random_part(plan, s, q_width, s->width, at->q),
-                                                 random_part(plan, s, k_width, s->width, at->k),
-                                                 random_part(plan, s, v_width, s->width, at->v)},
-                                       .residual = AF_NO_VALUE,
-                                       .scale = 1}});
+    append_op(plan, &(af_op){.kind = AF_OP_LINEAR,
+                             .name = "qkv",
+                             .u.linear = {.in = at->x,
+                                          .pre = random_norm(plan, s, s->width),
+                                          .part_count = 3,
+                                          .parts = {random_part(plan, s, q_width, s->width, at->q),
+                                                    random_part(plan, s, k_width, s->width, at->k),
+                                                    random_part(plan, s, v_width, s->width, at->v)},
+                                          .residual = AF_NO_VALUE,
+                                          .scale = 1}});
     af_op store = {.kind = AF_OP_ROPE_STORE,
                    .name = "rope",
-                   .u.rope_store = {
-                       .q = at->q, .k = at->k, .v = at->v, .heads = (uint16_t)s->heads, .cache = cache, .rope = rope}};
+                   .u.rope_store = {.q = at->q,
+                                    .k = at->k,
+                                    .v = at->v,
+                                    .heads = (uint16_t)s->heads,
+                                    .cache = cache,
+                                    .rope = rope,
+                                    .q_pitch = q_pitch}};
     if (s->head_norms) {
         store.u.rope_store.q_norm = random_norm(plan, s, s->k_dim);
         store.u.rope_store.k_norm = (af_norm){.kind = AF_NORM_RMS,
@@ -206,16 +230,27 @@ static void append_attention(af_plan *plan, const shape *s, const values *at, ui
                                               .width = s->k_dim,
                                               .per_head_weight = true};
     }
-    append(plan, &store);
-    append(plan, &(af_op){.kind = AF_OP_ATTEND,
-                          .name = "attend",
-                          .u.attend = {.q = at->q,
-                                       .out = at->o,
-                                       .heads = (uint16_t)s->heads,
-                                       .cache = cache,
-                                       .scale = 1 / sqrtf((float)s->k_dim),
-                                       .softcap = s->softcap,
-                                       .sinks = s->sinks ? random_floats(plan, s->heads, 0, 1) : NULL}});
+    append_op(plan, &store);
+    append_op(plan, &(af_op){.kind = AF_OP_ATTEND,
+                             .name = "attend",
+                             .u.attend = {.q = at->q,
+                                          .out = at->o,
+                                          .heads = (uint16_t)s->heads,
+                                          .cache = cache,
+                                          .scale = 1 / sqrtf((float)s->k_dim),
+                                          .softcap = s->softcap,
+                                          .sinks = s->sinks ? random_floats(plan, s->heads, 0, 1) : NULL,
+                                          .q_pitch = q_pitch}});
+    if (q_pitch)
+        append_op(plan, &(af_op){.kind = AF_OP_GATE,
+                                 .name = "gate",
+                                 .u.gate = {.v = at->o,
+                                            .gate = at->q,
+                                            .heads = (uint16_t)s->heads,
+                                            .dim = (uint16_t)s->v_dim,
+                                            .gate_first = s->k_dim,
+                                            .gate_pitch = q_pitch,
+                                            .act = AF_ACT_SIGMOID}});
 }
 
 static void append_linear_to_x(af_plan *plan, const shape *s, const values *at, af_value in, uint32_t width) {
@@ -227,7 +262,7 @@ static void append_linear_to_x(af_plan *plan, const shape *s, const values *at, 
                              .residual = at->x,
                              .scale = s->residual_scale}};
     if (s->post_norms) op.u.linear.post = random_norm(plan, s, s->width);
-    append(plan, &op);
+    append_op(plan, &op);
 }
 
 static void append_hidden(af_plan *plan, const shape *s, const values *at) {
@@ -242,7 +277,7 @@ static void append_hidden(af_plan *plan, const shape *s, const values *at) {
                              .scale = 1}};
     for (uint32_t i = 0; i < op.u.linear.part_count; i++)
         op.u.linear.parts[i] = random_part(plan, s, s->hidden, s->width, at->h);
-    append(plan, &op);
+    append_op(plan, &op);
 }
 
 af_plan *make_plan(const shape *s) {
@@ -254,32 +289,36 @@ af_plan *make_plan(const shape *s) {
     plan->vocabulary = s->vocabulary;
     plan->layers = s->layers;
     const values at = {new_value(plan, s->width),
-                       new_value(plan, s->heads * s->k_dim),
+                       new_value(plan, s->heads * s->k_dim * (s->recurrent ? 2 : 1)),
                        new_value(plan, s->kv_heads * s->k_dim),
                        new_value(plan, s->kv_heads * s->v_dim),
                        new_value(plan, s->heads * s->v_dim),
                        new_value(plan, s->hidden)};
     const af_matrix table = random_matrix(plan, s, s->vocabulary, s->width);
-    append(plan, &(af_op){.kind = AF_OP_EMBED,
-                          .layer = -1,
-                          .name = "embed",
-                          .u.embed = {.table = table, .scale = s->embed_scale, .out = at.x}});
+    append_op(plan, &(af_op){.kind = AF_OP_EMBED,
+                             .layer = -1,
+                             .name = "embed",
+                             .u.embed = {.table = table, .scale = s->embed_scale, .out = at.x}});
     for (uint32_t layer = 0; layer < s->layers; layer++) {
         const size_t first = plan->op_count;
-        append_attention(plan, s, &at, layer);
-        append_linear_to_x(plan, s, &at, at.o, s->heads * s->v_dim);
+        af_value attended = at.o;
+        if (s->recurrent && layer % 2 == 0)
+            attended = append_recurrence(plan, s, at.x);
+        else
+            append_attention(plan, s, &at, layer);
+        append_linear_to_x(plan, s, &at, attended, plan->widths[attended]);
         append_hidden(plan, s, &at);
         append_linear_to_x(plan, s, &at, at.h, s->hidden);
         for (size_t i = first; i < plan->op_count; i++) plan->ops[i].layer = (int32_t)layer;
     }
-    append(plan, &(af_op){.kind = AF_OP_HEAD,
-                          .layer = -1,
-                          .name = "head",
-                          .u.head = {.in = at.x,
-                                     .norm = random_norm(plan, s, s->width),
-                                     .w = s->tied ? table : random_matrix(plan, s, s->vocabulary, s->width),
-                                     .bias = random_bias(plan, s, s->vocabulary),
-                                     .scale = s->head_scale,
-                                     .softcap = s->head_softcap}});
+    append_op(plan, &(af_op){.kind = AF_OP_HEAD,
+                             .layer = -1,
+                             .name = "head",
+                             .u.head = {.in = at.x,
+                                        .norm = random_norm(plan, s, s->width),
+                                        .w = s->tied ? table : random_matrix(plan, s, s->vocabulary, s->width),
+                                        .bias = random_bias(plan, s, s->vocabulary),
+                                        .scale = s->head_scale,
+                                        .softcap = s->head_softcap}});
     return plan;
 }

@@ -13,29 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDEST 256 /* columns of any matrix */
+#define WIDEST 320 /* columns of any matrix */
 
-typedef struct forward {
-    const af_plan *plan;
-    const int32_t *ids;
-    uint32_t count;
-    af_kv_type kv;
-    double **values; /* each (count, width) */
-    double **k, **v; /* of each cache: (count, kv_heads * dim) */
-    double *logits;  /* (count, vocabulary) */
-} forward;
-
-static double *doubles(size_t n) {
+double *doubles(size_t n) {
     double *p = calloc(n, sizeof *p);
     assert_non_null(p);
     return p;
 }
 
-static double *value_row(const forward *f, af_value value, uint32_t t) {
+double *ref_row_of(const forward *f, af_value value, uint32_t t) {
     return f->values[value] + (size_t)t * f->plan->widths[value];
 }
 
-static void ref_norm(const af_norm *norm, size_t head, double *v) {
+void ref_norm(const af_norm *norm, size_t head, double *v) {
     if (norm->kind == AF_NORM_NONE) return;
     const size_t n = norm->width, row = norm->per_head_weight ? head * n : 0;
     double mean = 0, squares = 0;
@@ -48,8 +38,9 @@ static void ref_norm(const af_norm *norm, size_t head, double *v) {
     }
 }
 
-static double ref_act(af_act act, double v) {
+double ref_act(af_act act, double v) {
     if (act == AF_ACT_SILU) return v / (1 + exp(-v));
+    if (act == AF_ACT_SIGMOID) return 1 / (1 + exp(-v));
     return 0.5 * v * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
 }
 
@@ -72,18 +63,18 @@ static void ref_embed(const forward *f, const af_op_embed *e) {
     float row[WIDEST];
     for (uint32_t t = 0; t < f->count; t++) {
         ref_row(&e->table, (uint32_t)f->ids[t], row);
-        for (uint32_t i = 0; i < e->table.cols; i++) value_row(f, e->out, t)[i] = (double)row[i] * e->scale;
+        for (uint32_t i = 0; i < e->table.cols; i++) ref_row_of(f, e->out, t)[i] = (double)row[i] * e->scale;
     }
 }
 
 static void ref_linear_row(const forward *f, const af_op_linear *l, uint32_t t) {
     const uint32_t rows = l->parts[0].w.rows, cols = l->parts[0].w.cols;
     double *in = doubles(cols), *y = doubles(rows), *second = doubles(rows);
-    memcpy(in, value_row(f, l->in, t), cols * sizeof *in);
+    memcpy(in, ref_row_of(f, l->in, t), cols * sizeof *in);
     ref_norm(&l->pre, 0, in);
     if (l->combine == AF_COMBINE_NONE && l->part_count > 1) {
         for (uint32_t i = 0; i < l->part_count; i++)
-            ref_product(&l->parts[i].w, l->parts[i].bias, in, value_row(f, l->parts[i].out, t));
+            ref_product(&l->parts[i].w, l->parts[i].bias, in, ref_row_of(f, l->parts[i].out, t));
     } else {
         ref_product(&l->parts[0].w, l->parts[0].bias, in, y);
         if (l->combine == AF_COMBINE_GLU) ref_product(&l->parts[1].w, l->parts[1].bias, in, second);
@@ -91,8 +82,8 @@ static void ref_linear_row(const forward *f, const af_op_linear *l, uint32_t t) 
         for (uint32_t i = 0; i < rows; i++) {
             if (l->combine != AF_COMBINE_NONE) y[i] = ref_act(l->act, y[i]);
             if (l->combine == AF_COMBINE_GLU) y[i] *= second[i];
-            const double before = l->residual == AF_NO_VALUE ? 0 : value_row(f, l->residual, t)[i];
-            value_row(f, l->parts[0].out, t)[i] = before + l->scale * y[i];
+            const double before = l->residual == AF_NO_VALUE ? 0 : ref_row_of(f, l->residual, t)[i];
+            ref_row_of(f, l->parts[0].out, t)[i] = before + l->scale * y[i];
         }
     }
     free(in);
@@ -132,10 +123,11 @@ static void store(af_kv_type kv, const double *from, uint32_t dim, double *to) {
 static void ref_rope_store(const forward *f, const af_op_rope_store *s, uint32_t t) {
     const af_cache *cache = &f->plan->caches[s->cache];
     const af_rope *rope = &f->plan->ropes[s->rope];
-    double *q = value_row(f, s->q, t), *k = value_row(f, s->k, t), *v = value_row(f, s->v, t);
+    double *q = ref_row_of(f, s->q, t), *k = ref_row_of(f, s->k, t), *v = ref_row_of(f, s->v, t);
     for (uint32_t h = 0; h < s->heads; h++) {
-        ref_norm(&s->q_norm, h, q + h * cache->k_dim);
-        ref_turn(rope, t, q + h * cache->k_dim);
+        double *head = q + h * (s->q_pitch ? s->q_pitch : cache->k_dim);
+        ref_norm(&s->q_norm, h, head);
+        ref_turn(rope, t, head);
     }
     for (uint32_t h = 0; h < cache->kv_heads; h++) {
         ref_norm(&s->k_norm, h, k + h * cache->k_dim);
@@ -152,8 +144,8 @@ static void ref_rope_store(const forward *f, const af_op_rope_store *s, uint32_t
 static void ref_attend_head(const forward *f, const af_op_attend *a, uint32_t t, uint32_t h) {
     const af_cache *cache = &f->plan->caches[a->cache];
     const uint32_t g = h * cache->kv_heads / a->heads, window = f->plan->groups[cache->group].window;
-    const double *q = value_row(f, a->q, t) + h * cache->k_dim;
-    double *out = value_row(f, a->out, t) + h * cache->v_dim, *s = doubles(f->count), sum = 0;
+    const double *q = ref_row_of(f, a->q, t) + h * (a->q_pitch ? a->q_pitch : cache->k_dim);
+    double *out = ref_row_of(f, a->out, t) + h * cache->v_dim, *s = doubles(f->count), sum = 0;
     for (uint32_t i = 0; i < cache->v_dim; i++) out[i] = 0;
     for (uint32_t j = 0; j <= t; j++) {
         if (window && t - j >= window) continue;
@@ -172,7 +164,7 @@ static void ref_attend_head(const forward *f, const af_op_attend *a, uint32_t t,
 
 static void ref_head(const forward *f, const af_op_head *head, uint32_t t) {
     double *in = doubles(head->w.cols), *logits = f->logits + (size_t)t * head->w.rows;
-    memcpy(in, value_row(f, head->in, t), head->w.cols * sizeof *in);
+    memcpy(in, ref_row_of(f, head->in, t), head->w.cols * sizeof *in);
     ref_norm(&head->norm, 0, in);
     ref_product(&head->w, head->bias, in, logits);
     for (uint32_t i = 0; i < head->w.rows; i++) {
@@ -184,6 +176,9 @@ static void ref_head(const forward *f, const af_op_head *head, uint32_t t) {
 
 static void ref_op(const forward *f, const af_op *op) {
     if (op->kind == AF_OP_EMBED) ref_embed(f, &op->u.embed);
+    if (op->kind == AF_OP_CONV) ref_conv(f, &op->u.conv);
+    if (op->kind == AF_OP_DELTA) ref_delta(f, &op->u.delta);
+    if (op->kind == AF_OP_GATE) ref_gate(f, &op->u.gate);
     for (uint32_t t = 0; t < f->count; t++) {
         if (op->kind == AF_OP_LINEAR) ref_linear_row(f, &op->u.linear, t);
         if (op->kind == AF_OP_ROPE_STORE) ref_rope_store(f, &op->u.rope_store, t);

@@ -2,7 +2,7 @@
 # a device skip.
 c_test(gpu_pack_test ${BACKEND})
 c_test(gpu_plan_test airframe)
-target_sources(gpu_plan_test PRIVATE backend_test_model.c)
+target_sources(gpu_plan_test PRIVATE backend_test_model.c backend_test_recur.c backend_test_reference.c)
 set_tests_properties(gpu_plan_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
 
 # shimmy with a shader that is wrong on purpose: gpu_test.py sees `shimmy verify` find it. The table of shaders defined here

@@ -11,7 +11,7 @@ import pytest
 from support import MODELS, SANITIZED, shimmy
 
 REAL = ["SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"]
-NANO = ["nano-llama-q4_k_m.gguf", "nano-llama-f16.gguf", "nano-gemma3-q8_0.gguf"]
+NANO = ["nano-llama-q4_k_m.gguf", "nano-qwen35-q8_0.gguf", "nano-llama-f16.gguf", "nano-gemma3-q8_0.gguf"]
 POSITIONS = "0,31,32,511,512,513,777,1023,1024,1099"
 VARIANTS = {
     "chunks of 7": ["--prefill-chunk", 7],

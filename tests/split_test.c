@@ -32,7 +32,8 @@ static bool have_gpu(void) {
 /* ---- Running ---- */
 
 static af_backend_options options_for(const af_plan *plan, bool exact) {
-    af_backend_options o = {.exact = exact, .kv = AF_KV_F32, .max_tokens = SEQUENCES * TOKENS, .max_rows = TOKENS};
+    af_backend_options o = {
+        .exact = exact, .kv = AF_KV_F32, .carries = SEQUENCES, .max_tokens = SEQUENCES * TOKENS, .max_rows = TOKENS};
     for (size_t g = 0; g < plan->group_count; g++) o.pages[g] = PAGES * SEQUENCES;
     return o;
 }
@@ -52,6 +53,7 @@ static void fill_seqs(uint32_t pages[SEQUENCES][PAGES], af_batch_seq seqs[SEQUEN
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         for (uint32_t p = 0; p < PAGES; p++) pages[s][p] = p * SEQUENCES + (s + p) % SEQUENCES;
         for (uint32_t g = 0; g < AF_PLAN_GROUPS; g++) seqs[s].pages[g] = pages[s];
+        seqs[s].carry = SEQUENCES - 1 - s;
     }
 }
 

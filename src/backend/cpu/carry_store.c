@@ -30,9 +30,9 @@ int af_carry_store_open(af_carry_store *store, const af_plan *plan, uint32_t slo
     size_t asked = SIZE_MAX;
     if (store->offsets && store->strides && store->reached && lay_out(store, plan)) {
         asked = store->bytes;
-        store->memory = af_os_pages(store->bytes, false);
+        store->memory = asked ? af_os_pages(asked, false) : NULL;
     }
-    if (store->memory) return 0;
+    if (store->memory || asked == 0) return 0; /* 0: a part of a plan whose recurrent layers run elsewhere */
     af_carry_store_close(store);
     return af_fail_memory(error, asked, "recurrent states");
 }
