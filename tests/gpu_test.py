@@ -71,13 +71,13 @@ def test_weights_split_by_rows_over_small_bindings_give_the_same_logits(name):
 
 
 # A token's sum over its experts is then made in pieces, which rounds otherwise.
-@pytest.mark.parametrize("name", ["nano-mixtral-q8_0", "nano-qwen3moe-f32", "nano-gpt-oss-mxfp4"])
+@pytest.mark.parametrize("name", ["nano-mixtral-f32", "nano-mixtral-q8_0"])
 def test_stacks_of_experts_split_over_small_bindings_give_the_same_logits(name):
     spec = vector("logits", name)
     spec = {**spec, "tokens": spec["tokens"][:32], "positions": [0, 7, 31]}
     small = ("--ctx", 32, "--prefill-chunk", 8, "--exact")
     whole, _ = rows_of(spec, *small)
-    split, _ = rows_of(spec, *small, env={"AIRFRAME_GPU_BINDING_LIMIT": "131072"})
+    split, _ = rows_of(spec, *small, env={"AIRFRAME_GPU_BINDING_LIMIT": "160000"})
     assert np.abs(whole - split).max() <= 1e-3
 
 
