@@ -223,6 +223,8 @@ typedef struct af_engine_options {
                            software, else the CPU */
     int32_t gpu_layers; /* with a GPU: the last so many layers and the output run there, the others on the CPU;
                            AF_GPU_LAYERS_AUTO (default): as many as it has memory for */
+    uint32_t cpu_moe;   /* with a GPU: of the first so many layers the experts run on the CPU even where the layer is
+                           the GPU's; default 0 */
     uint32_t threads;   /* for CPU kernels; 0: the physical cores this process may use */
     uint32_t ctx;       /* tokens one request may use, prompt and answer; 0: native, or what memory allows */
     uint32_t parallel;  /* requests that run together; 0 (default): 4, or 32 of a model that takes whole texts, whose

@@ -216,6 +216,7 @@ static shimmy_options no_options(void) {
         .queue = SHIMMY_UNSET,
         .threads = SHIMMY_UNSET,
         .prefill_chunk = SHIMMY_UNSET,
+        .n_cpu_moe = SHIMMY_UNSET,
         .max_body = SHIMMY_UNSET,
         .max_tokens = -1,
         .seed = -1,

@@ -116,6 +116,10 @@ const shimmy_option shimmy_option_table[] = {
     {"gpu-layers", SHIMMY_TEXT, "N|auto", "SHIMMY_GPU_LAYERS", AT(gpu_layers), 0, 0, NULL, ENGINE,
      "with a GPU: the last N layers and the output run there, the others on the CPU; auto (default): as many as the GPU "
      "has memory for"},
+    {"cpu-moe", SHIMMY_FLAG, NULL, NULL, AT(cpu_moe), 0, 0, NULL, ENGINE,
+     "with a GPU: the experts of all layers stay on the CPU, so that a large mixture runs beside a small card"},
+    {"n-cpu-moe", SHIMMY_NUMBER, "N", "SHIMMY_N_CPU_MOE", AT(n_cpu_moe), 0, 65535, NULL, ENGINE,
+     "the same of the first N layers alone"},
     {"threads", SHIMMY_NUMBER, "N", "SHIMMY_THREADS", AT(threads), 0, 1024, NULL, ENGINE | SHIMMY_VERIFY,
      "for the CPU's kernels; 0 (default): one a physical core"},
     {"kv", SHIMMY_CHOICE, "TYPE", "SHIMMY_KV", AT(kv), 0, 0, "f16|f32|q8_0", ENGINE | SHIMMY_VERIFY,

@@ -46,6 +46,7 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
     e.prefill_chunk = number_or(options->prefill_chunk, e.prefill_chunk);
     if (options->kv) e.kv = kv_type(options->kv);
     e.exact = options->exact;
+    e.cpu_moe = options->cpu_moe ? MOST_LAYERS : number_or(options->n_cpu_moe, e.cpu_moe);
     const int status = read_gpu_layers(options->gpu_layers, &e.gpu_layers, error);
     *out = e;
     return status;

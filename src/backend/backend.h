@@ -42,6 +42,7 @@ typedef struct af_backend_hook {
 typedef struct af_placement {
     bool layers_given;   /* else as many as fit */
     uint32_t gpu_layers; /* the GPU's: the last so many, and the head */
+    uint32_t cpu_moe;    /* of the first so many layers the experts are the CPU's even so */
 } af_placement;
 
 typedef struct af_backend_options {

@@ -124,14 +124,30 @@ static uint32_t layers_of(const af_plan *part) {
     return count;
 }
 
+/* Layers that are the GPU's but for their experts. */
+static uint32_t experts_lent(const split *s) {
+    const af_plan *gpu = &s->cut->parts[AF_SIDE_GPU], *cpu = &s->cut->parts[AF_SIDE_CPU];
+    uint32_t count = 0;
+    for (size_t i = 0; i < cpu->op_count; i++) {
+        if (cpu->ops[i].kind != AF_OP_EXPERTS) continue;
+        size_t k = 0;
+        while (k < gpu->op_count && gpu->ops[k].layer != cpu->ops[i].layer) k++;
+        count += k < gpu->op_count;
+    }
+    return count;
+}
+
 static void split_describe(const af_backend *backend, char *text, size_t size) {
     const split *s = (const split *)backend;
     char gpu[128], cpu[128];
     const af_backend *const *sides = (const af_backend *const *)s->sides;
     sides[AF_SIDE_GPU]->ops->describe(sides[AF_SIDE_GPU], gpu, sizeof gpu);
     sides[AF_SIDE_CPU]->ops->describe(sides[AF_SIDE_CPU], cpu, sizeof cpu);
-    snprintf(text, size, "%s with %u of %u layers, %s", gpu, layers_of(&s->cut->parts[AF_SIDE_GPU]), s->plan->layers,
-             cpu);
+    const int written = snprintf(text, size, "%s with %u of %u layers, %s", gpu, layers_of(&s->cut->parts[AF_SIDE_GPU]),
+                                 s->plan->layers, cpu);
+    const uint32_t experts = experts_lent(s);
+    if (experts && written >= 0 && (size_t)written < size)
+        snprintf(text + written, size - (size_t)written, " with the experts of %u", experts);
 }
 
 static uint32_t split_threads(const af_backend *backend) {

@@ -208,7 +208,8 @@ static int open_backend(const af_plan *plan, const af_engine_options *options, a
                                   .max_tokens = af_step_max_tokens(options),
                                   .max_rows = af_step_max_rows(options),
                                   .placement = {.layers_given = options->gpu_layers != AF_GPU_LAYERS_AUTO,
-                                                .gpu_layers = (uint32_t)options->gpu_layers},
+                                                .gpu_layers = (uint32_t)options->gpu_layers,
+                                                .cpu_moe = options->cpu_moe},
                                   .progress = options->progress,
                                   .progress_user = options->progress_user};
     af_kv_sizes(plan, options->ctx, options->parallel, backend.max_tokens, backend.pages);
