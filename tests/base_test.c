@@ -8,8 +8,13 @@
 #include "temp_file.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -388,6 +393,41 @@ static void a_flag_of_the_environment_is_set_unless_empty_or_zero(void **state) 
     assert_false(af_env_flag("AIRFRAME_TEST_FLAG"));
 }
 
+/* ---- Surviving an abort ---- */
+
+static void call_abort(void *user) {
+    ++*(int *)user;
+    abort();
+}
+
+static void call_nothing(void *user) {
+    ++*(int *)user;
+}
+
+static void an_abort_in_a_guarded_call_is_survived_again_and_again(void **state) {
+    int calls = 0;
+    for (int i = 0; i < 3; i++) {
+        assert_false(af_os_survive(call_abort, &calls));
+        assert_true(af_os_survive(call_nothing, &calls));
+    }
+    assert_int_equal(calls, 6);
+}
+
+static void any_other_abort_still_ends_the_process(void **state) {
+    const pid_t child = fork();
+    if (child == 0) {
+        int calls = 0;
+        const struct rlimit no_core = {0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        signal(SIGABRT, SIG_DFL);
+        if (!af_os_survive(call_abort, &calls)) abort();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_keeps_its_code_and_one_line),
@@ -419,6 +459,8 @@ int main(void) {
         cmocka_unit_test(the_machine_has_cores_memory_and_a_clock),
         cmocka_unit_test(random_bytes_differ),
         cmocka_unit_test(a_flag_of_the_environment_is_set_unless_empty_or_zero),
+        cmocka_unit_test(an_abort_in_a_guarded_call_is_survived_again_and_again),
+        cmocka_unit_test(any_other_abort_still_ends_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

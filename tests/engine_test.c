@@ -44,9 +44,21 @@ static af_engine_options small_options(void) {
     return options;
 }
 
+static uint32_t attempts, failures; /* to open a lost device again; the first so many fail */
+static fake_backend *opened;
+
+static int open_again(const af_plan *of, const af_engine_options *options, af_backend **out, af_error *error) {
+    assert_string_equal(options->device, "auto");
+    if (attempts++ < failures) return af_fail(error, AF_EIO, "device: not there yet");
+    opened = fake_open(of);
+    *out = &opened->base;
+    return AF_OK;
+}
+
 static bench bench_open_on(const af_plan *of, af_engine_options options) {
     bench b = {.backend = fake_open(of)};
-    af_engine_parts parts = {.plan = of, .tokenizer = af_model_tokenizer(model), .backend = &b.backend->base};
+    af_engine_parts parts = {
+        .plan = of, .tokenizer = af_model_tokenizer(model), .backend = &b.backend->base, .open = open_again};
     af_error error;
     if (af_engine_open_with(&parts, &options, &b.engine, &error) < 0) fail_msg("%s", error.text);
     return b;
@@ -756,6 +768,35 @@ static void a_failed_step_ends_its_requests_and_the_engine_lives_on(void **state
     bench_close(&b);
 }
 
+static void a_lost_device_is_opened_again_by_the_next_request(void **state) {
+    bench b = bench_open(small_options());
+    attempts = 0;
+    failures = 1;
+    b.backend->lose_at = 10;
+    talk *a = talk_new(&b), *refused = talk_new(&b), *after = talk_new(&b), *later = talk_new(&b);
+    af_request r = word_request(a, 100);
+    submit(a, &r);
+    wait_for_end(a);
+    assert_int_equal(a->finish, AF_FINISH_ERROR);
+    assert_string_equal(a->error, "device: lost on purpose");
+    r = tea_request(refused);
+    submit(refused, &r);
+    wait_for_end(refused);
+    assert_int_equal(refused->finish, AF_FINISH_ERROR);
+    assert_string_equal(refused->error, "device: not there yet");
+    r = tea_request(after);
+    submit(after, &r);
+    check_talk(after, "green tea", AF_FINISH_STOP, 4, 4);
+    r = tea_request(later);
+    submit(later, &r);
+    check_talk(later, "green tea", AF_FINISH_STOP, 4, 4);
+    assert_int_equal(attempts, 2);
+    b.backend = opened; /* the other one was closed */
+    free(a);
+    free(refused);
+    bench_close(&b);
+}
+
 static void submit_while_closing(talk *t, const af_event *event) {
     if (event->finish == AF_FINISH_NONE) return;
     talk *nothing = t->other;
@@ -1126,6 +1167,7 @@ int main(void) {
         cmocka_unit_test(a_last_event_may_submit_even_where_the_queue_was_full),
         cmocka_unit_test(an_event_may_cancel_its_own_request_and_others),
         cmocka_unit_test(a_failed_step_ends_its_requests_and_the_engine_lives_on),
+        cmocka_unit_test(a_lost_device_is_opened_again_by_the_next_request),
         cmocka_unit_test(closing_ends_all_requests_each_with_one_event),
         cmocka_unit_test(an_idle_engine_uses_no_processor),
         cmocka_unit_test(a_crowd_hears_one_last_event_each),

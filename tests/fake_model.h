@@ -151,6 +151,8 @@ typedef struct fake_backend {
     uint32_t hold_at; /* the number of the step, from 1, that waits, as do all after it; 0: none */
     unsigned pause;   /* microseconds that each step takes */
     uint32_t fail_at; /* the number of the step that fails, from 1; 0: none */
+    uint32_t lose_at; /* the number of the step that loses the device, which then fails for good; 0: none */
+    bool lost;
     uint32_t step_count;
     fake_step steps[FAKE_LOG];
 } fake_backend;
@@ -230,7 +232,8 @@ static int fake_enter(fake_backend *b, const af_batch *batch, af_error *error) {
     if (b->step_count < FAKE_LOG) {
         b->steps[b->step_count] = (fake_step){.tokens = batch->token_count, .seqs = batch->seq_count};
     }
-    if (++b->step_count == b->fail_at) rc = af_fail(error, AF_EIO, "device: lost on purpose");
+    if (b->lose_at && b->step_count + 1 >= b->lose_at) b->lost = true;
+    if (++b->step_count == b->fail_at || b->lost) rc = af_fail(error, AF_EIO, "device: lost on purpose");
     af_mutex_unlock(b->mutex);
     return rc;
 }
@@ -274,6 +277,10 @@ static uint64_t fake_kv_bytes(const af_backend *backend) {
     return 12345;
 }
 
+static bool fake_lost(const af_backend *backend) {
+    return ((const fake_backend *)backend)->lost;
+}
+
 static void fake_close(af_backend *backend) {
     fake_backend *b = (fake_backend *)backend;
     af_cond_close(b->changed);
@@ -289,6 +296,7 @@ static fake_backend *fake_open(const af_plan *plan) {
                                        .describe = fake_describe,
                                        .threads = fake_threads,
                                        .kv_bytes = fake_kv_bytes,
+                                       .lost = fake_lost,
                                        .close = fake_close};
     fake_backend *b = calloc(1, sizeof *b);
     b->base.ops = &ops;

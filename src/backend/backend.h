@@ -144,6 +144,8 @@ typedef struct af_backend_ops {
      * NULL where a backend has no such way. */
     int (*decode)(af_backend *backend, const af_matrix *w, uint32_t row_begin, uint32_t row_count, float *out,
                   af_error *error);
+    /* Whether the device is gone for good, after a call failed: nothing but close makes sense then. NULL: never. */
+    bool (*lost)(const af_backend *backend);
     void (*close)(af_backend *backend);
 } af_backend_ops;
 

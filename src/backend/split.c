@@ -162,6 +162,11 @@ static uint64_t split_kv_bytes(const af_backend *backend) {
     return bytes;
 }
 
+static bool split_lost(const af_backend *backend) {
+    const af_backend *gpu = ((const split *)backend)->sides[AF_SIDE_GPU];
+    return gpu->ops->lost && gpu->ops->lost(gpu);
+}
+
 static void split_close(af_backend *backend) {
     split *s = (split *)backend;
     for (uint32_t i = 0; i < AF_PLAN_SIDES; i++)
@@ -184,6 +189,7 @@ static const af_backend_ops split_ops = {.name = "split",
                                          .describe = split_describe,
                                          .threads = split_threads,
                                          .kv_bytes = split_kv_bytes,
+                                         .lost = split_lost,
                                          .close = split_close};
 
 static int open_values(split *s, const af_backend_options *options, af_error *error) {

@@ -100,4 +100,7 @@ void af_cond_broadcast(af_cond *cond);
 void af_futex_wait(const _Atomic uint32_t *word, uint32_t expected);
 void af_futex_wake_all(const _Atomic uint32_t *word);
 
+/* Calls call(user); false if it aborted instead of returning. The thread is good for little more then: see the file. */
+bool af_os_survive(void (*call)(void *), void *user);
+
 #endif

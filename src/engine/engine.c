@@ -52,13 +52,12 @@ void af_cancel(af_engine *engine, uint64_t id) {
 }
 
 void af_engine_get_info(const af_engine *engine, af_engine_info *out) {
-    const af_backend *backend = engine->backend;
     *out = (af_engine_info){.ctx = engine->ctx,
                             .ctx_from_memory = engine->ctx_from_memory,
                             .parallel = engine->parallel,
                             .queue = engine->queue,
-                            .threads = backend->ops->threads(backend),
-                            .kv_bytes = backend->ops->kv_bytes(backend),
+                            .threads = engine->threads,
+                            .kv_bytes = engine->kv_bytes,
                             .device = engine->device};
     af_mutex_lock(engine->mutex);
     out->running = engine->admitted_count;
@@ -139,9 +138,62 @@ static bool prepare_step(af_engine *engine) {
     return true;
 }
 
+/* Ends the running jobs: all of them, or those that have something in a cache that is gone. */
+static void end_running(af_engine *engine, bool all, const af_error *error) {
+    for (uint32_t i = engine->running_count; i-- > 0;) {
+        af_job *job = engine->running[i];
+        if (all || job->done > 0) af_engine_end(engine, job, NULL, 0, AF_FINISH_ERROR, error);
+    }
+}
+
+/* After its device was lost a backend is opened again. As long as that fails, requests end with the reason, and each
+ * further one is another attempt. */
+static bool have_backend(af_engine *engine) {
+    af_error error = {0};
+    if (engine->backend) return true;
+    if (engine->open(engine->plan, &engine->options, &engine->backend, &error) == AF_OK) {
+        af_log(AF_LOG_WARNING, "the device was opened again");
+        return true;
+    }
+    engine->backend = NULL;
+    af_log(AF_LOG_ERROR, "the device cannot be opened again: %s", error.text);
+    end_running(engine, true, &error);
+    return false;
+}
+
+void af_engine_drop_lost(af_engine *engine, const af_error *error) {
+    af_backend *backend = engine->backend;
+    if (!engine->open || !backend->ops->lost || !backend->ops->lost(backend)) return;
+    af_log(AF_LOG_ERROR, "%s", error->text);
+    end_running(engine, false, error);
+    engine->backend = NULL;
+    backend->ops->close(backend);
+}
+
+/* Until the engine closes or the device is lost. */
+static void serve(void *user) {
+    af_engine *engine = user;
+    while (prepare_step(engine)) {
+        if (!have_backend(engine)) continue;
+        af_step_run(engine);
+        if (!engine->backend) return;
+    }
+    engine->over = true;
+}
+
+/* A library that lost a device may leave this thread in a state of panic (os_survive_linux.c), so each further device
+ * is served by a thread of its own while this one waits. */
 static void run_engine(void *user) {
     af_engine *engine = user;
-    while (prepare_step(engine)) af_step_run(engine);
+    serve(engine);
+    while (!engine->over) {
+        af_thread *next;
+        af_error error;
+        if (af_thread_start(&next, "airframe", serve, engine, &error) == AF_OK)
+            af_thread_join(next);
+        else
+            serve(engine);
+    }
 }
 
 /* ---- Open and close ---- */
@@ -163,6 +215,12 @@ static int allocate(af_engine *engine, const af_engine_options *options, af_erro
     return af_kv_open(engine->plan, pages, options->ctx, options->parallel, &engine->kv, error);
 }
 
+static int keep_device(af_engine *engine, const char *name, af_error *error) {
+    engine->asked_device = strdup(name ? name : "auto");
+    engine->options.device = engine->asked_device;
+    return engine->asked_device ? AF_OK : af_fail_memory(error, strlen(name), "an engine");
+}
+
 /* All but the backend. */
 static void release(af_engine *engine) {
     af_kv_close(engine->kv);
@@ -172,6 +230,7 @@ static void release(af_engine *engine) {
     free(engine->live);
     free(engine->ending);
     free(engine->running);
+    free(engine->asked_device);
     free(engine);
 }
 
@@ -183,6 +242,11 @@ int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *o
     engine->plan = parts->plan;
     engine->tokenizer = parts->tokenizer;
     engine->backend = parts->backend;
+    engine->open = parts->open;
+    engine->options = *options;
+    engine->options.progress = NULL; /* the caller's line is long gone when a device is opened again */
+    engine->threads = parts->backend->ops->threads(parts->backend);
+    engine->kv_bytes = parts->backend->ops->kv_bytes(parts->backend);
     engine->ctx_from_memory = parts->ctx_from_memory;
     engine->ctx = options->ctx;
     engine->parallel = options->parallel;
@@ -190,7 +254,8 @@ int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *o
     engine->prefill_chunk = options->prefill_chunk;
     engine->trace_chunks = af_env_flag("AIRFRAME_TRACE_PREFILL_CHUNKS");
     parts->backend->ops->describe(parts->backend, engine->device, sizeof engine->device);
-    int rc = allocate(engine, options, error);
+    int rc = keep_device(engine, options->device, error);
+    if (rc == 0) rc = allocate(engine, options, error);
     if (rc == 0) rc = af_thread_start(&engine->thread, "airframe", run_engine, engine, error);
     if (rc < 0) {
         release(engine);
@@ -235,6 +300,7 @@ int af_engine_open(const af_model *model, const af_engine_options *asked, af_eng
     if (rc == 0) rc = af_settle_options(parts.plan, &options, &parts.ctx_from_memory, error);
     if (rc == 0) rc = open_backend(parts.plan, &options, &parts.backend, error);
     if (rc < 0) return rc;
+    parts.open = open_backend;
     rc = af_engine_open_with(&parts, &options, out, error);
     if (rc < 0) parts.backend->ops->close(parts.backend);
     return rc;
@@ -248,6 +314,6 @@ void af_engine_close(af_engine *engine) {
     af_mutex_unlock(engine->mutex);
     af_thread_join(engine->thread);
     assert(engine->live_count == 0);
-    engine->backend->ops->close(engine->backend);
+    if (engine->backend) engine->backend->ops->close(engine->backend);
     release(engine);
 }

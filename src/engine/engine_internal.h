@@ -120,13 +120,20 @@ typedef struct af_step {
 
 #define AF_AHEAD_MOST 8 /* steps in flight, at the most */
 
+/* Opens the backend that options ask for. */
+typedef int (*af_backend_fn)(const af_plan *plan, const af_engine_options *options, af_backend **out, af_error *error);
+
 struct af_engine {
     const af_plan *plan;
     const af_tokenizer *tokenizer;
-    af_backend *backend;
+    af_backend *backend; /* NULL: it was lost, and opening it again failed so far */
+    af_backend_fn open;  /* opens it again; NULL: it is not */
+    af_engine_options options;
+    char *asked_device; /* of options */
     af_kv *kv;
     uint32_t ctx, parallel, queue, prefill_chunk;
     bool ctx_from_memory, trace_chunks;
+    bool over; /* the last request was ended: the engine's threads end */
     char device[128];
 
     af_job **running; /* (parallel), in order of admission */
@@ -139,6 +146,8 @@ struct af_engine {
     af_job **live; /* (parallel + queue) */
     uint32_t live_count, admitted_count;
     uint64_t next_id, prompt_tokens, generated_tokens;
+    uint32_t threads;
+    uint64_t kv_bytes;
     bool closing;
     af_thread *thread;
 };
@@ -148,6 +157,7 @@ typedef struct af_engine_parts {
     const af_plan *plan;
     const af_tokenizer *tokenizer;
     af_backend *backend; /* the engine's from success on; on failure still the caller's */
+    af_backend_fn open;  /* again, after its device was lost; NULL: it is not */
     bool ctx_from_memory;
 } af_engine_parts;
 
@@ -157,6 +167,9 @@ int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *o
 /* Ends a job: gives back what it holds, sends its last event, frees it. */
 void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id_count, af_finish finish,
                    const af_error *error);
+
+/* After a step failed: if the device is gone, ends who has something in its cache, and closes it to be opened again. */
+void af_engine_drop_lost(af_engine *engine, const af_error *error);
 
 int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_step *out, af_error *error);
 void af_step_close(af_step *step);

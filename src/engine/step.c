@@ -237,6 +237,7 @@ void af_step_fail(af_engine *engine, const af_error *error) {
     for (uint32_t i = 0; i < engine->step.job_count; i++) {
         if (engine->step.jobs[i]) af_engine_end(engine, engine->step.jobs[i], NULL, 0, AF_FINISH_ERROR, error);
     }
+    af_engine_drop_lost(engine, error);
 }
 
 void af_step_run(af_engine *engine) {

@@ -42,7 +42,7 @@ typedef struct af_gpu {
     uint64_t binding_limit; /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
     bool use_subgroups;     /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
     uint32_t subgroup_size; /* seen by a probe shader at open; 0: unknown */
-    bool lost;
+    bool lost, closing;
     int read_mapped;   /* of af_gpu_read's buffer (af_gpu_map) */
     af_error pending;  /* first error not yet told */
     const char *doing; /* what is being done, for messages */
@@ -53,12 +53,17 @@ typedef struct af_gpu {
 int af_gpu_open(const char *device, af_gpu **out, af_error *error);
 void af_gpu_close(af_gpu *gpu);
 
+/* Before each batch: where AIRFRAME_GPU_LOSE_AFTER is N, the device is destroyed after N batches of the process, once,
+ * so that tests see what becomes of a lost one. */
+void af_gpu_count_batch(af_gpu *gpu);
+
 /* AF_OK, or the first error since the last check. */
 int af_gpu_check(af_gpu *gpu, af_error *error);
 /* Runs callbacks that are due; waits until the queue is empty if `wait`. */
 void af_gpu_poll(af_gpu *gpu, bool wait);
 
-/* Submits, and returns what af_gpu_wait takes to wait for these commands and none that came after. */
+/* Submits (NULL: what was written alone), and returns what af_gpu_wait takes to wait for these commands and none that
+ * came after. */
 uint64_t af_gpu_submit_commands(af_gpu *gpu, WGPUCommandBuffer commands);
 void af_gpu_wait(af_gpu *gpu, uint64_t submission);
 

@@ -34,7 +34,7 @@ static int probe_subgroups(af_gpu_backend *b, af_error *error) {
     gpu->api->wgpuComputePassEncoderDispatchWorkgroups(pass, 1, 1, 1);
     gpu->api->wgpuComputePassEncoderEnd(pass);
     WGPUCommandBuffer commands = gpu->api->wgpuCommandEncoderFinish(encoder, NULL);
-    gpu->api->wgpuQueueSubmit(gpu->queue, 1, &commands);
+    af_gpu_submit_commands(gpu, commands);
     status = af_gpu_read(gpu, out, 0, &gpu->subgroup_size, sizeof gpu->subgroup_size, error);
     gpu->api->wgpuCommandBufferRelease(commands);
     gpu->api->wgpuComputePassEncoderRelease(pass);
@@ -301,6 +301,10 @@ static uint64_t gpu_kv_bytes(const af_backend *backend) {
     return ((const af_gpu_backend *)backend)->kv_bytes;
 }
 
+static bool gpu_lost(const af_backend *backend) {
+    return ((const af_gpu_backend *)backend)->gpu->lost;
+}
+
 static const af_backend_ops gpu_ops = {.name = "gpu",
                                        .rounding = 16,
                                        .in_flight = AF_GPU_IN_FLIGHT - 1, /* one more holds what is being collected */
@@ -313,6 +317,7 @@ static const af_backend_ops gpu_ops = {.name = "gpu",
                                        .threads = gpu_threads,
                                        .kv_bytes = gpu_kv_bytes,
                                        .decode = af_gpu_decode,
+                                       .lost = gpu_lost,
                                        .close = gpu_close};
 
 uint64_t af_gpu_need(const af_plan *plan, const af_backend_options *options) {

@@ -2,6 +2,7 @@
 #include "backend/webgpu/gpu_internal.h"
 
 #include "base/log.h"
+#include "base/os.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUS
                     void *unused) {
     (void)device, (void)unused;
     af_gpu *gpu = user;
-    if (reason == WGPUDeviceLostReason_Destroyed) return;
+    if (reason == WGPUDeviceLostReason_Destroyed && gpu->closing) return;
     gpu->lost = true;
     af_fail(&gpu->pending, AF_EIO, "gpu: the device was lost: %.*s", view_length(message),
             message.data ? message.data : "");
@@ -168,17 +169,37 @@ int af_gpu_open(const char *device, af_gpu **out, af_error *error) {
     return AF_OK;
 }
 
+/* wgpu-native aborts where a call finds the device lost: with it goes this device, and nothing else. */
+static void guarded(af_gpu *gpu, void (*call)(void *), void *user) {
+    if (af_os_survive(call, user)) return;
+    if (!gpu->pending.code) af_fail(&gpu->pending, AF_EIO, "gpu: the device was lost");
+    gpu->lost = true;
+}
+
+static void release_device(void *user) {
+    const af_gpu *gpu = user;
+    gpu->api->wgpuDeviceDestroy(gpu->device);
+    gpu->api->wgpuDeviceRelease(gpu->device);
+}
+
 void af_gpu_close(af_gpu *gpu) {
     if (!gpu) return;
     const af_gpu_api *api = gpu->api;
+    gpu->closing = true;
     if (gpu->queue) api->wgpuQueueRelease(gpu->queue);
-    if (gpu->device) {
-        api->wgpuDeviceDestroy(gpu->device);
-        api->wgpuDeviceRelease(gpu->device);
-    }
+    if (gpu->device) guarded(gpu, release_device, gpu);
     if (gpu->adapter) api->wgpuAdapterRelease(gpu->adapter);
     if (gpu->instance) api->wgpuInstanceRelease(gpu->instance);
     free(gpu);
+}
+
+void af_gpu_count_batch(af_gpu *gpu) {
+    static uint64_t batches;
+    const char *after = getenv("AIRFRAME_GPU_LOSE_AFTER");
+    if (!after || ++batches != strtoull(after, NULL, 10) + 1) return;
+    gpu->api->wgpuDeviceDestroy(gpu->device);
+    gpu->lost = false; /* as with a driver, it is a later call that finds it */
+    gpu->pending.code = AF_OK;
 }
 
 int af_gpu_check(af_gpu *gpu, af_error *error) {
@@ -188,25 +209,45 @@ int af_gpu_check(af_gpu *gpu, af_error *error) {
     return code;
 }
 
-void af_gpu_poll(af_gpu *gpu, bool wait) {
-    if (gpu->api->wgpuDevicePoll)
-        gpu->api->wgpuDevicePoll(gpu->device, wait, NULL);
+typedef struct queued {
+    af_gpu *gpu;
+    WGPUCommandBuffer commands;
+    uint64_t index;
+    bool wait;
+} queued;
+
+static void call_poll(void *user) {
+    const queued *s = user;
+    if (s->gpu->api->wgpuDevicePoll)
+        s->gpu->api->wgpuDevicePoll(s->gpu->device, s->wait, s->index ? &s->index : NULL);
     else
-        gpu->api->wgpuInstanceProcessEvents(gpu->instance);
+        s->gpu->api->wgpuInstanceProcessEvents(s->gpu->instance);
+}
+
+static void call_submit(void *user) {
+    queued *s = user;
+    const af_gpu_api *api = s->gpu->api;
+    const size_t count = s->commands ? 1 : 0;
+    if (api->wgpuQueueSubmitForIndex)
+        s->index = api->wgpuQueueSubmitForIndex(s->gpu->queue, count, &s->commands);
+    else
+        api->wgpuQueueSubmit(s->gpu->queue, count, &s->commands);
+}
+
+void af_gpu_poll(af_gpu *gpu, bool wait) {
+    queued s = {.gpu = gpu, .wait = wait};
+    if (!gpu->lost) guarded(gpu, call_poll, &s);
 }
 
 uint64_t af_gpu_submit_commands(af_gpu *gpu, WGPUCommandBuffer commands) {
-    if (gpu->api->wgpuQueueSubmitForIndex) return gpu->api->wgpuQueueSubmitForIndex(gpu->queue, 1, &commands);
-    gpu->api->wgpuQueueSubmit(gpu->queue, 1, &commands);
-    return 0;
+    queued s = {.gpu = gpu, .commands = commands};
+    if (!gpu->lost) guarded(gpu, call_submit, &s);
+    return s.index;
 }
 
-void af_gpu_wait(af_gpu *gpu, uint64_t submission) {
-    const WGPUSubmissionIndex index = submission;
-    if (gpu->api->wgpuQueueSubmitForIndex)
-        gpu->api->wgpuDevicePoll(gpu->device, true, &index);
-    else
-        af_gpu_poll(gpu, true);
+void af_gpu_wait(af_gpu *gpu, uint64_t index) {
+    queued s = {.gpu = gpu, .wait = true, .index = index};
+    if (!gpu->lost) guarded(gpu, call_poll, &s);
 }
 
 /* ---- Buffers ---- */

@@ -124,6 +124,7 @@ int af_gpu_begin(af_backend *backend, const af_batch *batch, af_error *error) {
     af_gpu_ticket *ticket = &b->tickets[id % AF_GPU_IN_FLIGHT];
     assert(ticket->ticket == 0 && "collect before submitting a further one");
     b->gpu->doing = "running a batch";
+    af_gpu_count_batch(b->gpu);
     drop_encoder(b);
     b->now.ticket = ticket;
     b->now.shape = af_gpu_write_batch(b, batch, id, ticket);

@@ -21,7 +21,7 @@ static int run_steps(af_gpu_backend *b, const af_gpu_step *first, const af_gpu_s
     api->wgpuComputePassEncoderRelease(pass);
     WGPUCommandBuffer commands = api->wgpuCommandEncoderFinish(encoder, NULL);
     api->wgpuCommandEncoderRelease(encoder);
-    api->wgpuQueueSubmit(b->gpu->queue, 1, &commands);
+    af_gpu_submit_commands(b->gpu, commands);
     api->wgpuCommandBufferRelease(commands);
     return af_gpu_check(b->gpu, error);
 }

@@ -219,7 +219,7 @@ static uint32_t next_runs(af_gpu_weights *w, const af_matrix *const *parts, cons
 
 /* What was written waits in the library's own memory for the next submit: an empty one lets it go. */
 static void flush(af_gpu_weights *w) {
-    w->gpu->api->wgpuQueueSubmit(w->gpu->queue, 0, NULL);
+    af_gpu_submit_commands(w->gpu, NULL);
     af_gpu_poll(w->gpu, true);
     w->unflushed = 0;
 }
