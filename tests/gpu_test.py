@@ -5,6 +5,7 @@ weights split over bindings, subgroups off. Needs the packages mesa-vulkan-drive
 """
 import os
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -123,6 +124,21 @@ def test_greedy_decoding_gives_the_cpus_tokens():
     gpu = shimmy_json(*arguments, "--device", DEVICE)
     cpu = shimmy_json(*arguments, "--device", "cpu")
     assert gpu["text"] == " five, six, seven, eight," and gpu["ids"] == cpu["ids"]
+
+
+# A millisecond is what few steps of a prompt take on lavapipe.
+@pytest.mark.parametrize("name", ["nano-llama-q4_k_m", "nano-gemma3-q8_0"])
+def test_a_prompt_cut_into_submits_by_a_time_budget_gives_the_same_logits(name):
+    spec = vector("logits", name)
+    trace = {"AIRFRAME_TRACE_SUBMITS": "1"}
+
+    def run(env):
+        done = shimmy("logits", MODELS / f"{name}.gguf", "--tokens", ",".join(map(str, spec["tokens"])), "--ctx", 64,
+                      "--device", DEVICE, env={**trace, **env})
+        return done.stdout, int(re.search(rb"in (\d+) submits", done.stderr)[1])
+    whole, one = run({})
+    cut, several = run({"SHIMMY_TDR_BUDGET_MS": "1"})
+    assert whole == cut and one == 1 and several > 3
 
 
 # ---- verify ----

@@ -342,6 +342,7 @@ int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_opt
     b->plan = plan;
     b->options = *options;
     int status = af_gpu_open(device, &b->gpu, error);
+    if (status == AF_OK) af_gpu_pace_open(&b->pace, b->gpu);
     if (status == AF_OK) status = af_gpu_check_room(b->gpu, plan, options, error);
     if (status == AF_OK) status = af_gpu_kernels_open(b->gpu, &b->kernels, error);
     if (status == AF_OK) status = af_gpu_weights_open(b->gpu, options->exact, options->threads, &b->weights, error);

@@ -21,6 +21,7 @@
 
 #include "backend/backend.h"
 #include "backend/webgpu/gpu_kernel.h"
+#include "backend/webgpu/gpu_pace.h"
 #include "backend/webgpu/gpu_pack.h"
 
 #define AF_GPU_IN_FLIGHT    4 /* tickets that may be uncollected */
@@ -137,6 +138,7 @@ typedef struct af_gpu_backend {
     af_gpu_kernels *kernels;
     af_gpu_weights *weights;
     af_gpu_steps general, decode;
+    af_gpu_pace pace;
     struct af_gpu_profile *profile; /* NULL: not asked for */
 
     WGPUBuffer small;

@@ -6,6 +6,9 @@
  */
 #include "backend/webgpu/gpu_profile.h"
 
+#include "base/log.h"
+#include "base/os.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -34,6 +37,7 @@ static uint64_t submit(af_gpu_backend *b) {
     WGPUCommandBuffer commands = b->gpu->api->wgpuCommandEncoderFinish(encoder_of(b), NULL);
     drop_encoder(b);
     const uint64_t submission = af_gpu_submit_commands(b->gpu, commands);
+    b->pace.submits++;
     b->gpu->api->wgpuCommandBufferRelease(commands);
     return submission;
 }
@@ -45,6 +49,20 @@ static void encode(af_gpu_backend *b, const af_gpu_step *first, const af_gpu_ste
     for (const af_gpu_step *s = first; s < end; s++) af_gpu_encode_step(b, pass, s, &b->now.shape);
     api->wgpuComputePassEncoderEnd(pass);
     api->wgpuComputePassEncoderRelease(pass);
+}
+
+/* Submit after submit, each waited for and timed; what is left of the last stays encoded. */
+static void encode_paced(af_gpu_backend *b, const af_gpu_step *first, const af_gpu_step *end) {
+    const uint32_t tokens = b->now.shape.tokens;
+    while (first < end) {
+        const uint32_t count = af_gpu_pace_next(&b->pace, (uint32_t)(end - first), tokens);
+        encode(b, first, first + count);
+        first += count;
+        if (first == end || b->gpu->lost) return;
+        const uint64_t start = af_os_nanoseconds();
+        af_gpu_wait(b->gpu, submit(b));
+        af_gpu_pace_took(&b->pace, tokens, af_os_nanoseconds() - start);
+    }
 }
 
 /* ---- Values to and from another backend ---- */
@@ -126,6 +144,7 @@ int af_gpu_begin(af_backend *backend, const af_batch *batch, af_error *error) {
     b->gpu->doing = "running a batch";
     af_gpu_count_batch(b->gpu);
     drop_encoder(b);
+    b->pace.submits = 0;
     b->now.ticket = ticket;
     b->now.shape = af_gpu_write_batch(b, batch, id, ticket);
     b->now.steps = b->now.shape.decode ? &b->decode : &b->general;
@@ -148,6 +167,8 @@ int af_gpu_run_span(af_backend *backend, const af_span *span, af_error *error) {
         status = af_gpu_run_hooked(b, span->first, span->end, error);
     else if (b->profile)
         af_gpu_profile_encode(b->profile, b, encoder_of(b), first, end);
+    else if (b->pace.budget && b->now.shape.tokens > AF_GPU_DECODE)
+        encode_paced(b, first, end);
     else
         encode(b, first, end);
     if (status == AF_OK && span->out_count) status = cross_out(b, span, error);
@@ -189,6 +210,7 @@ int af_gpu_end(af_backend *backend, af_ticket *out, af_error *error) {
     copy_results(b, ticket);
     if (b->profile) af_gpu_profile_resolve(b->profile, encoder_of(b), b->now.steps);
     ticket->submission = submit(b);
+    if (b->pace.trace) af_trace("gpu: %u tokens in %u submits", b->now.shape.tokens, b->pace.submits);
     if (b->profile) af_gpu_profile_collect(b->profile, b->now.steps, &b->now.shape);
     status = af_gpu_check(b->gpu, error);
     if (status != AF_OK) return status;
