@@ -67,11 +67,13 @@ static void apply_divisors(const float *divisors, uint32_t pairs, float *inv_fre
     for (uint32_t i = 0; divisors && i < pairs; i++) inv_freq[i] /= divisors[i];
 }
 
-/* Phi's factors: which of the two sets is decided once, by the context the model is opened with. */
+/* Phi's factors: which of the two sets is decided once, by the context the model is opened with. Both are looked at, so
+ * that a file with a wrong one is refused in every context. */
 static const float *long_or_short(af_binder *b, const af_hparams *h, uint32_t pairs) {
     const uint32_t context = b->ctx ? b->ctx : h->context;
-    return context > original_context(b, h) ? af_bind_vector_if(b, pairs, "rope_factors_long.weight")
-                                            : af_bind_vector_if(b, pairs, "rope_factors_short.weight");
+    const float *const long_ones = af_bind_vector_if(b, pairs, "rope_factors_long.weight");
+    const float *const short_ones = af_bind_vector_if(b, pairs, "rope_factors_short.weight");
+    return context > original_context(b, h) ? long_ones : short_ones;
 }
 
 /* Whether the file scales its rotation itself; then how far it reaches is the file's to say. */
