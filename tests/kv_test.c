@@ -108,9 +108,27 @@ static void a_released_sequence_starts_empty_again(void **state) {
     af_kv_close(kv);
 }
 
+static void sequences_have_slots_of_states_of_their_own_and_keep_them(void **state) {
+    af_kv *kv = open_kv();
+    af_kv_seq *seqs[SEQUENCES];
+    af_batch_seq views[SEQUENCES], again;
+    for (uint32_t s = 0; s < SEQUENCES; s++) {
+        seqs[s] = af_kv_seq_take(kv);
+        af_kv_view(seqs[s], &views[s]);
+        assert_true(views[s].carry < SEQUENCES);
+        for (uint32_t other = 0; other < s; other++) assert_int_not_equal(views[s].carry, views[other].carry);
+    }
+    assert_true(af_kv_reserve(kv, seqs[1], 0, STEP));
+    af_kv_view(seqs[1], &again);
+    assert_int_equal(again.carry, views[1].carry);
+    for (uint32_t s = 0; s < SEQUENCES; s++) af_kv_seq_release(kv, seqs[s]);
+    af_kv_close(kv);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_hold_every_sequence_to_the_end),
+        cmocka_unit_test(sequences_have_slots_of_states_of_their_own_and_keep_them),
         cmocka_unit_test(all_sequences_reach_the_end_with_pages_of_their_own),
         cmocka_unit_test(pages_behind_the_window_are_given_back),
         cmocka_unit_test(an_empty_pool_changes_nothing),

@@ -255,6 +255,63 @@ static void kv_bytes_count_windows_only_as_far_as_they_reach(void **state) {
     assert_int_equal(af_plan_kv_bytes(f->plan, UINT64_MAX, f16), UINT64_MAX);
 }
 
+static void kv_bytes_count_recurrent_states_once_for_a_sequence(void **state) {
+    const fixture *f = *state;
+    uint16_t carry;
+    af_error error;
+    const af_kv_cost f16 = {.elem = 2};
+    const uint64_t before = af_plan_kv_bytes(f->plan, 10, f16);
+    assert_int_equal(af_plan_carry(f->plan, 1000, &carry, NULL), 0);
+    assert_int_equal(af_plan_kv_bytes(f->plan, 10, f16), before + 4000);
+    assert_int_equal(af_plan_kv_bytes(f->plan, 0, f16), 4000);
+    assert_int_equal(af_plan_carry(f->plan, 1ull << 32, &carry, &error), AF_EFORMAT);
+    assert_string_equal(error.text, "a layer's recurrent state: 4294967296 numbers, allowed 1 to 4294967295");
+}
+
+static void a_recurrence_with_shapes_that_disagree_is_refused(void **state) {
+    const fixture *f = *state;
+    enum { KEYS = 2, VALUES = 4, DIM = 8, MIXED = (2 * KEYS + VALUES) * DIM };
+    af_value raw, mixed, step, strength, out;
+    uint16_t taps, matrix;
+    assert_int_equal(af_plan_value(f->plan, MIXED, &raw, NULL), 0);
+    assert_int_equal(af_plan_value(f->plan, MIXED, &mixed, NULL), 0);
+    assert_int_equal(af_plan_value(f->plan, VALUES, &step, NULL), 0);
+    assert_int_equal(af_plan_value(f->plan, VALUES, &strength, NULL), 0);
+    assert_int_equal(af_plan_value(f->plan, VALUES * DIM, &out, NULL), 0);
+    assert_int_equal(af_plan_carry(f->plan, 3 * MIXED, &taps, NULL), 0);
+    assert_int_equal(af_plan_carry(f->plan, VALUES * DIM * DIM, &matrix, NULL), 0);
+    af_op conv = {.kind = AF_OP_CONV,
+                  .name = "conv",
+                  .u.conv = {.in = raw, .out = mixed, .weight = numbers, .taps = 4, .carry = taps}};
+    accepted(f, &conv);
+    conv.u.conv.out = out;
+    refused(f, &conv, "conv: width of its result is 32, expected 64");
+    af_op delta = {.kind = AF_OP_DELTA,
+                   .name = "delta",
+                   .u.delta = {.in = mixed,
+                               .step = step,
+                               .strength = strength,
+                               .out = out,
+                               .key_heads = KEYS,
+                               .value_heads = VALUES,
+                               .k_dim = DIM,
+                               .v_dim = DIM,
+                               .rate = numbers,
+                               .step_bias = numbers,
+                               .carry = matrix}};
+    accepted(f, &delta);
+    delta.u.delta.step = out;
+    refused(f, &delta, "delta: width of its steps is 32, expected 4");
+    delta.u.delta.key_heads = 3;
+    refused(f, &delta, "delta: 4 value heads, expected a multiple of its 3 key heads");
+    af_op gate = {.kind = AF_OP_GATE,
+                  .name = "gate",
+                  .u.gate = {.v = out, .gate = mixed, .heads = VALUES, .dim = DIM, .gate_pitch = 2 * DIM}};
+    accepted(f, &gate);
+    gate.u.gate.norm = rms(DIM + 1);
+    refused(f, &gate, "gate: width of its norm is 9, expected 8");
+}
+
 static void kv_bytes_count_scales_and_what_is_kept_once(void **state) {
     const fixture *f = *state;
     uint16_t cache;
@@ -294,6 +351,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(windows_of_too_many_kinds_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(cache_sizes_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(kv_bytes_count_windows_only_as_far_as_they_reach, setup, teardown),
+        cmocka_unit_test_setup_teardown(kv_bytes_count_recurrent_states_once_for_a_sequence, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_recurrence_with_shapes_that_disagree_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(kv_bytes_count_scales_and_what_is_kept_once, setup, teardown),
         cmocka_unit_test_setup_teardown(operations_have_names, setup, teardown),
         cmocka_unit_test_setup_teardown(a_value_of_no_width_is_refused, setup, teardown),
