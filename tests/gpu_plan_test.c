@@ -94,11 +94,53 @@ static void heads_that_no_kernel_takes_are_refused_by_their_size(void **state) {
     af_plan_close(plan);
 }
 
+static void more_sequences_than_a_gpu_takes_are_refused(void **state) {
+    need_device();
+    af_plan *plan = make_plan(shapes[0]);
+    const af_backend_options options = {
+        .exact = true, .pages = {400}, .carries = 257, .max_tokens = 300, .max_rows = 300};
+    af_backend *backend;
+    af_error error;
+    assert_int_equal(af_backend_open(DEVICE, plan, &options, &backend, &error), AF_EINVAL);
+    assert_non_null(strstr(error.text, "parallel: 257"));
+    af_plan_close(plan);
+}
+
+static int run_one(af_backend *backend, af_batch_token token, af_ticket *ticket, af_error *error) {
+    const uint32_t page[] = {0};
+    const af_batch_seq seq = {.pages = {page, page, page, page}};
+    const af_batch batch = {.tokens = &token, .token_count = 1, .seqs = &seq, .seq_count = 1};
+    af_result result;
+    const int status = backend->ops->submit(backend, &batch, ticket, error);
+    return status == AF_OK ? backend->ops->collect(backend, *ticket, &result, error) : status;
+}
+
+static void a_choice_of_a_ticket_long_gone_is_refused(void **state) {
+    need_device();
+    af_plan *plan = make_plan(shapes[0]);
+    const af_backend_options options = {.exact = true, .pages = {1, 1}, .max_tokens = 4, .max_rows = 4};
+    af_backend *backend;
+    af_error error;
+    if (af_backend_open(DEVICE, plan, &options, &backend, &error)) fail_msg("%s", error.text);
+    af_ticket first, ticket;
+    const af_batch_token token = {.id = 1, .choose = AF_CHOOSE_GREEDY};
+    assert_int_equal(run_one(backend, token, &first, &error), AF_OK);
+    af_batch_token named = {.id = -1, .from = first, .position = 1, .choose = AF_CHOOSE_GREEDY};
+    for (int i = 0; i < 3; i++) assert_int_equal(run_one(backend, named, &ticket, &error), AF_OK);
+    assert_int_equal(run_one(backend, named, &ticket, &error), AF_EINVAL);
+    named.from = ticket + 1;
+    assert_int_equal(run_one(backend, named, &ticket, &error), AF_EINVAL);
+    backend->ops->close(backend);
+    af_plan_close(plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_small_plan_with_an_exact_cache),
         cmocka_unit_test(every_small_plan_with_a_cache_of_half_floats),
         cmocka_unit_test(every_small_plan_with_a_cache_of_q8_0),
+        cmocka_unit_test(more_sequences_than_a_gpu_takes_are_refused),
+        cmocka_unit_test(a_choice_of_a_ticket_long_gone_is_refused),
         cmocka_unit_test(heads_that_no_kernel_takes_are_refused_by_their_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

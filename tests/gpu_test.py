@@ -141,6 +141,19 @@ def test_a_prompt_cut_into_submits_by_a_time_budget_gives_the_same_logits(name):
     assert whole == cut and one == 1 and several > 3
 
 
+def test_bench_profiles_kernels_with_their_share_of_bandwidth():
+    done = shimmy("bench", MODELS / "nano-llama-q4_0.gguf", "--prompt-tokens", 32, "--gen-tokens", 4, "--runs", 1, "--ctx",
+                  64, "--device", DEVICE, "--profile")
+    lines = done.stderr.decode().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.split()[:2] == ["kernel", "rows"])
+    rows = [line.split() for line in lines[at + 1:-1]]
+    kernels = {(row[0], row[2]) for row in rows}
+    assert {("decode_linear", "decode"), ("linear_mat", "general")} & kernels and "GB/s" in lines[-1]
+    for row in rows:
+        assert int(row[3]) > 0 and float(row[4]) >= 0
+        assert (len(row) == 9) == (row[0].startswith(("linear", "decode_linear")))
+
+
 # ---- verify ----
 
 @pytest.mark.parametrize("name", ["nano-llama-q5_k_m", "nano-gemma3-q8_0"])

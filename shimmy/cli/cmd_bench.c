@@ -183,6 +183,7 @@ static int print_rates(const shimmy_options *options, const shimmy_session *sess
 
 int shimmy_cmd_bench(const shimmy_options *options, af_error *error) {
     af_engine_options engine;
+    if (options->profile) setenv("AIRFRAME_GPU_PROFILE", "1", 1);
     int status = shimmy_engine_options(options, 1, &engine, error);
     if (status) return status;
     if (!engine.ctx) engine.ctx = (uint32_t)(options->prompt_tokens + options->gen_tokens);

@@ -71,6 +71,7 @@ typedef struct shimmy_options {
 
     /* bench */
     int64_t prompt_tokens, gen_tokens, runs;
+    bool profile;
 } shimmy_options;
 
 typedef struct shimmy_command {

@@ -80,6 +80,10 @@ const shimmy_option shimmy_option_table[] = {
     {"runs", SHIMMY_NUMBER, "N", NULL, AT(runs), 1, 1000, NULL, SHIMMY_BENCH,
      "measured runs after one to warm up; medians are printed (default 3)"},
 
+    {"profile", SHIMMY_FLAG, NULL, NULL, AT(profile), 0, 0, NULL, SHIMMY_BENCH,
+     "on a GPU, print where its time goes at the end: calls, microseconds, bytes of weights and share of the memory's "
+     "bandwidth of each kernel. Slows the run down"},
+
     /* serve: which model, where */
     {"model-path", SHIMMY_TEXT, "FILE|NAME", "SHIMMY_BASE_GGUF", AT(model_path), 0, 0, NULL, SHIMMY_SERVE,
      "the model to serve; default: the first that `shimmy list` shows"},

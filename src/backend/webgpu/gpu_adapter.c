@@ -120,13 +120,22 @@ static size_t enumerate(const af_gpu_api *api, WGPUInstance instance, WGPUAdapte
     return count < room ? count : room;
 }
 
+/* Asked for the fast one and for the frugal one, Dawn may give the same twice. */
+static bool is_known(const af_gpu_candidate *candidate, const af_gpu_candidate *all, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(all[i].info.name, candidate->info.name) == 0 && all[i].info.class == candidate->info.class)
+            return true;
+    return false;
+}
+
 int af_gpu_find_adapters(const af_gpu_api *api, WGPUInstance instance, af_gpu_candidate *out, size_t *count) {
     WGPUAdapter adapters[AF_GPU_ADAPTERS];
     const size_t found = enumerate(api, instance, adapters, AF_GPU_ADAPTERS);
     *count = 0;
     for (size_t i = 0; i < found; i++) {
         af_gpu_candidate candidate = {.adapter = adapters[i]};
-        if (!af_gpu_describe(api, adapters[i], &candidate.info)) {
+        if (!af_gpu_describe(api, adapters[i], &candidate.info) ||
+            (!api->native && is_known(&candidate, out, *count))) {
             api->wgpuAdapterRelease(adapters[i]);
             continue;
         }

@@ -211,7 +211,7 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     const uint32_t context_pages = (plan->context + AF_KV_PAGE - 1) / AF_KV_PAGE;
     b->table_pages = larger(b->table_pages, 1);
     if (context_pages && context_pages < b->table_pages) b->table_pages = context_pages; /* 0: the file does not say */
-    if (b->max_seqs > 256) b->max_seqs = 256;
+    if (b->max_seqs > AF_GPU_SEQUENCES) b->max_seqs = AF_GPU_SEQUENCES;
     b->values = table(plan->value_count, sizeof *b->values, status, error);
     b->k_caches = table(plan->cache_count, sizeof *b->k_caches, status, error);
     b->v_caches = table(plan->cache_count, sizeof *b->v_caches, status, error);
@@ -336,6 +336,9 @@ uint64_t af_gpu_need(const af_plan *plan, const af_backend_options *options) {
 
 int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_options *options, af_backend **out,
                    af_error *error) {
+    if (options->carries > AF_GPU_SEQUENCES)
+        return af_fail(error, AF_EINVAL, "gpu: parallel: %u requests together, a GPU takes at most %d",
+                       options->carries, AF_GPU_SEQUENCES);
     af_gpu_backend *b = calloc(1, sizeof *b);
     if (!b) return af_fail_memory(error, sizeof *b, "the GPU backend");
     b->base.ops = &gpu_ops;

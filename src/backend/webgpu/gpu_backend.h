@@ -24,7 +24,8 @@
 #include "backend/webgpu/gpu_pace.h"
 #include "backend/webgpu/gpu_pack.h"
 
-#define AF_GPU_IN_FLIGHT    4 /* tickets that may be uncollected */
+#define AF_GPU_IN_FLIGHT    4   /* tickets that may be uncollected */
+#define AF_GPU_SEQUENCES    256 /* of a batch */
 #define AF_GPU_PARAMS       (AF_GPU_IMMEDIATE_BYTES / 4)
 #define AF_GPU_DECODE       8  /* tokens a decode step may have */
 #define AF_GPU_TILE         8  /* tokens of a tile of attend.wgsl */
@@ -94,6 +95,7 @@ typedef struct af_gpu_step {
     uint32_t x;           /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
     uint32_t parts;       /* AF_GPU_GRID_TILES: of a tile */
     size_t op;            /* of the plan; rises from step to step */
+    uint64_t bytes;       /* of weights that it reads; 0: none */
     bool per_row;         /* counts wanted rows, not tokens */
     bool per_state;       /* counts wanted states */
 } af_gpu_step;

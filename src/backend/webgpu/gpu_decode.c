@@ -93,6 +93,7 @@ static void fold_segment(af_gpu_compiler *c, const fold *f, const af_gpu_segment
     const uint32_t lengths[] = {f->bias ? seg->rows : 0, f->next_norm ? f->next_cols : 0};
     af_gpu_step *s = af_gpu_add_step(c, f->name, AF_GPU_GRID_DECODE);
     s->x = outputs;
+    s->bytes = af_gpu_streams_of(f->m->layout, seg->rows, f->m->cols).bytes;
     s->count_at = 7;
     s->per_row = f->per_row;
     const uint32_t params[] = {place[0],
@@ -201,6 +202,7 @@ static bool folds_attention(const decoder *d, size_t i) {
     const af_op_rope_store *r = &store->u.rope_store;
     const af_cache *c = &d->c->b->plan->caches[store->u.rope_store.cache];
     if (!folds_head_norm(&r->q_norm, c->k_dim) || !folds_head_norm(&r->k_norm, c->k_dim)) return false;
+    if (r->q_norm.kind && r->k_norm.kind && r->q_norm.eps != r->k_norm.eps) return false; /* it takes one */
     if (r->q_span || r->rope_first) return false;
     const uint32_t share = store->u.rope_store.heads / c->kv_heads, unit = d->c->b->options.kv == AF_KV_Q8_0 ? 32 : 8;
     return !c->shared && c->k_dim <= 256 && c->v_dim <= 256 && c->k_dim % unit == 0 && c->v_dim % unit == 0 &&

@@ -77,6 +77,7 @@ static void product_step(af_gpu_compiler *c, const char *name, const af_gpu_matr
     af_gpu_place(m, seg, place);
     s->per_row = per_row;
     s->x = seg->rows;
+    s->bytes = af_gpu_streams_of(m->layout, seg->rows, m->cols).bytes;
     const uint32_t column = y.first + seg->row_begin;
     const af_gpu_binding chunk = af_gpu_whole(seg->chunk), out = af_gpu_whole(y.buffer);
     if (quantized) {

@@ -2,7 +2,9 @@
 #include "backend/webgpu/gpu_profile.h"
 
 #include "base/log.h"
+#include "base/os.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@ typedef struct kind {
     uint32_t x;
     bool decode;
     uint64_t count;
+    uint64_t bytes; /* of weights, of all together */
     double nanoseconds;
 } kind;
 
@@ -59,14 +62,53 @@ static int by_time(const void *a, const void *b) {
     return (x->nanoseconds < y->nanoseconds) - (x->nanoseconds > y->nanoseconds);
 }
 
-static void print(af_gpu_profile *p) {
-    qsort(p->kinds, p->kind_count, sizeof *p->kinds, by_time);
-    af_trace("%-16s %8s %7s %9s %10s %9s", "kernel", "rows", "list", "count", "total ms", "us each");
-    for (size_t i = 0; i < p->kind_count; i++) {
-        const kind *k = &p->kinds[i];
-        af_trace("%-16s %8u %7s %9llu %10.2f %9.2f", k->kernel, k->x, k->decode ? "decode" : "general",
-                 (unsigned long long)k->count, k->nanoseconds / 1e6, k->nanoseconds / 1e3 / (double)k->count);
+#define COPIED (64ull << 20)
+#define COPIES 16
+
+static uint64_t copy_all(af_gpu *gpu, WGPUBuffer from, WGPUBuffer to) {
+    WGPUCommandEncoder encoder = gpu->api->wgpuDeviceCreateCommandEncoder(gpu->device, NULL);
+    for (int i = 0; i < COPIES; i++) gpu->api->wgpuCommandEncoderCopyBufferToBuffer(encoder, from, 0, to, 0, COPIED);
+    WGPUCommandBuffer commands = gpu->api->wgpuCommandEncoderFinish(encoder, NULL);
+    gpu->api->wgpuCommandEncoderRelease(encoder);
+    const uint64_t start = af_os_nanoseconds();
+    af_gpu_wait(gpu, af_gpu_submit_commands(gpu, commands));
+    const uint64_t took = af_os_nanoseconds() - start;
+    gpu->api->wgpuCommandBufferRelease(commands);
+    return took;
+}
+
+/* Bytes a nanosecond that copies read and write, the second time; 0 where there is no room to tell. */
+static double bandwidth(af_gpu *gpu) {
+    WGPUBuffer from = af_gpu_buffer(gpu, COPIED, AF_GPU_STORAGE, "a measurement", NULL);
+    WGPUBuffer to = af_gpu_buffer(gpu, COPIED, AF_GPU_STORAGE, "a measurement", NULL);
+    double rate = 0;
+    if (from && to) {
+        copy_all(gpu, from, to);
+        rate = 2.0 * (double)COPIED * COPIES / (double)copy_all(gpu, from, to);
     }
+    af_gpu_buffer_free(gpu, from);
+    af_gpu_buffer_free(gpu, to);
+    return rate;
+}
+
+static void print_kind(const kind *k, double rate) {
+    char bytes[64] = "";
+    if (k->bytes && k->nanoseconds > 0) {
+        const double speed = (double)k->bytes / k->nanoseconds;
+        snprintf(bytes, sizeof bytes, "%10.2f %8.1f %6.0f%%", (double)k->bytes / (double)k->count / 1e6, speed,
+                 rate > 0 ? 100 * speed / rate : 0.0);
+    }
+    af_trace("%-16s %8u %7s %9llu %10.2f %9.2f %s", k->kernel, k->x, k->decode ? "decode" : "general",
+             (unsigned long long)k->count, k->nanoseconds / 1e6, k->nanoseconds / 1e3 / (double)k->count, bytes);
+}
+
+static void print(af_gpu_profile *p) {
+    const double rate = bandwidth(p->gpu);
+    qsort(p->kinds, p->kind_count, sizeof *p->kinds, by_time);
+    af_trace("%-16s %8s %7s %9s %10s %9s %10s %8s %7s", "kernel", "rows", "list", "calls", "total ms", "us each",
+             "MB each", "GB/s", "share");
+    for (size_t i = 0; i < p->kind_count; i++) print_kind(&p->kinds[i], rate);
+    af_trace("share is of the %.1f GB/s that copies on the device read and write", rate);
 }
 
 void af_gpu_profile_close(af_gpu_profile *p) {
@@ -116,6 +158,7 @@ void af_gpu_profile_collect(af_gpu_profile *p, const af_gpu_steps *steps, const 
         if ((s->per_row ? shape->rows : shape->tokens) == 0) continue;
         kind *k = find_kind(p, s, shape->decode);
         k->count++;
+        k->bytes += s->bytes;
         k->nanoseconds += (double)(p->times[2 * i + 1] - p->times[2 * i]) * p->period;
     }
 }

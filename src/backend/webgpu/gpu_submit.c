@@ -133,9 +133,22 @@ static int cross_out(af_gpu_backend *b, const af_span *span, af_error *error) {
 
 /* ---- A batch ---- */
 
+/* Choices are kept for as many tickets as may be in flight. */
+static int check_sources(const af_gpu_backend *b, const af_batch *batch, af_error *error) {
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        const af_batch_token *token = &batch->tokens[t];
+        if (token->id >= 0 || (token->from <= b->last_ticket && token->from + AF_GPU_IN_FLIGHT > b->last_ticket + 1))
+            continue;
+        return af_fail(error, AF_EINVAL, "ticket %llu: its choices are not kept, the last ticket is %llu",
+                       (unsigned long long)token->from, (unsigned long long)b->last_ticket);
+    }
+    return AF_OK;
+}
+
 int af_gpu_begin(af_backend *backend, const af_batch *batch, af_error *error) {
-    (void)error;
     af_gpu_backend *b = (af_gpu_backend *)backend;
+    const int status = check_sources(b, batch, error);
+    if (status != AF_OK) return status;
     assert(batch->token_count > 0 && batch->token_count <= b->options.max_tokens);
     assert(batch->seq_count <= b->max_seqs);
     const af_ticket id = b->last_ticket + 1;
