@@ -93,4 +93,4 @@ def test_auto_gives_the_gpu_as_many_layers_as_fit(missing, most):
 def test_what_no_binding_holds_is_named_before_anything_is_loaded():
     done = shimmy("logits", MODELS / "nano-llama-q4_0.gguf", "--tokens", "1", "--ctx", 256, "--device", DEVICE,
                   env={"AIRFRAME_GPU_BINDING_LIMIT": "8192"}, check=False)
-    assert done.returncode == 1 and re.search(rb"gpu: .+: \d+ MB, .+ binds at most", done.stderr)
+    assert done.returncode == 1 and re.search(rb"gpu: a layer.s KV cache: [\d.]+ MB, .+ binds at most", done.stderr)

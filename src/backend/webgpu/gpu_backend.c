@@ -47,19 +47,29 @@ static int probe_subgroups(af_gpu_backend *b, af_error *error) {
 
 /* ---- Buffers ---- */
 
+static bool binds(const af_gpu_backend *b, uint64_t bytes, uint64_t limit, const char *what, int *status,
+                  af_error *error) {
+    if (bytes <= limit) return true;
+    *status = af_fail(error, AF_EUNSUPPORTED,
+                      "gpu: %s: %.1f MB, %s binds at most %.1f MB: lower --ctx, --parallel or --prefill-chunk", what,
+                      (double)bytes / 1e6, b->gpu->info.name, (double)limit / 1e6);
+    return false;
+}
+
 /* Without a device the buffer is only counted. */
 static void make(af_gpu_backend *b, WGPUBuffer *out, uint64_t bytes, const char *what, int *status, af_error *error) {
     if (*status != AF_OK) return;
     b->buffer_bytes += bytes;
-    if (!b->gpu) return;
-    if (bytes > b->gpu->binding_limit) {
-        *status = af_fail(error, AF_EUNSUPPORTED,
-                          "gpu: %s: %.0f MB, %s binds at most %.0f MB: lower --ctx, --parallel or --prefill-chunk",
-                          what, (double)bytes / 1e6, b->gpu->info.name, (double)b->gpu->binding_limit / 1e6);
-        return;
-    }
+    if (!b->gpu || !binds(b, bytes, b->gpu->info.binding_bytes, what, status, error)) return;
     *out = af_gpu_buffer(b->gpu, bytes < 256 ? 256 : bytes, AF_GPU_STORAGE, what, error);
     if (!*out) *status = AF_ENOMEM;
+}
+
+/* A cache's, which is held against the limit that tests lower. */
+static void make_cache(af_gpu_backend *b, WGPUBuffer *out, uint64_t bytes, const char *what, int *status,
+                       af_error *error) {
+    if (*status != AF_OK || (b->gpu && !binds(b, bytes, b->gpu->binding_limit, what, status, error))) return;
+    make(b, out, bytes, what, status, error);
 }
 
 /* The q that a k or v stands beside; AF_NO_VALUE for other values. */
@@ -127,8 +137,8 @@ static void open_caches(af_gpu_backend *b, int *status, af_error *error) {
         const uint64_t slots = (uint64_t)b->options.pages[c->group] * AF_KV_PAGE * c->kv_heads;
         const uint64_t keys = slots * af_gpu_row_bytes(af_gpu_key_row(c, kv), kv);
         const uint64_t values = c->shared ? 0 : slots * af_gpu_row_bytes(af_gpu_value_row(c, kv), kv);
-        make(b, &b->k_caches[i], keys, "a layer's KV cache", status, error);
-        if (!c->shared) make(b, &b->v_caches[i], values, "a layer's KV cache", status, error);
+        make_cache(b, &b->k_caches[i], keys, "a layer's KV cache", status, error);
+        if (!c->shared) make_cache(b, &b->v_caches[i], values, "a layer's KV cache", status, error);
         b->kv_bytes += keys + values;
     }
 }
@@ -163,7 +173,7 @@ static void open_carries(af_gpu_backend *b, int *status, af_error *error) {
         const uint64_t bytes = (uint64_t)b->plan->carries[i].floats * sizeof(float) * b->options.carries;
         if (b->plan->carries[i].floats == 0) continue; /* another part's */
         if (bytes == 0) *status = af_fail(error, AF_EINVAL, "recurrent states: none are reserved, the plan has such");
-        make(b, &b->carries[i], bytes, "a layer's recurrent states", status, error);
+        make_cache(b, &b->carries[i], bytes, "a layer's recurrent states", status, error);
         b->kv_bytes += bytes;
     }
 }
