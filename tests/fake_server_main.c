@@ -12,6 +12,9 @@ int main(int argc, char **argv) {
         .model_path = "counter.gguf",
         .model_name = "counter",
         .max_body = 16 << 20,
+        .origins = "*",
+        .path_prefix = "",
+        .log = SHIMMY_LOG_OFF,
         .engine = af_engine_options_default(),
     };
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -28,6 +31,8 @@ int main(int argc, char **argv) {
             options.engine.parallel = (uint32_t)atol(value);
         else if (strcmp(flag, "--queue") == 0)
             options.engine.queue = (uint32_t)atol(value);
+        else if (strcmp(flag, "--request-timeout") == 0)
+            options.request_seconds = (uint32_t)atol(value);
         else if (strcmp(flag, "--penalty-compat") == 0)
             options.penalty_compat = true;
     }

@@ -53,7 +53,7 @@ class Server:
         assert line.startswith("shimmy: listening on "), (line, self.stop())
         self.address = line.removeprefix("shimmy: listening on ")
         if self.address.startswith("http"):
-            host, port = self.address.removeprefix("http://").rsplit(":", 1)
+            host, port = self.address.split("://")[1].rsplit(":", 1)
             self.host, self.port = host.strip("[]"), int(port)
         return self
 

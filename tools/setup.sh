@@ -9,7 +9,7 @@
 # Uses sudo only when not root. On other systems it names what is missing and goes on.
 set -eu
 
-build="cmake ninja-build pkg-config libc6-dev libevent-dev libjansson-dev libpcre2-dev libutf8proc-dev"
+build="cmake ninja-build pkg-config libc6-dev libevent-dev libjansson-dev libpcre2-dev libssl-dev libutf8proc-dev"
 check="libcmocka-dev xz-utils libvulkan1 mesa-vulkan-drivers"
 all="clang llvm" # and clang's sanitizers, below
 format="clang-format"

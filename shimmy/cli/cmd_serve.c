@@ -23,6 +23,52 @@ static af_pooling pooling_of(const char *name) {
     return strcmp(name, "cls") == 0 ? AF_POOLING_CLS : AF_POOLING_LAST;
 }
 
+static shimmy_log_form log_form(const char *name) {
+    if (!name || strcmp(name, "text") == 0) return SHIMMY_LOG_TEXT;
+    return strcmp(name, "json") == 0 ? SHIMMY_LOG_JSON : SHIMMY_LOG_OFF;
+}
+
+static const char *origins_of(const char *cors) {
+    if (!cors) return "*";
+    return strcmp(cors, "none") == 0 ? "" : cors;
+}
+
+static int read_unix_mode(const char *text, uint32_t *out, af_error *error) {
+    char *end;
+    if (!text) return 0;
+    const unsigned long mode = strtoul(text, &end, 8);
+    if (*text < '0' || *text > '7' || *end || mode == 0 || mode > 0777)
+        return af_fail(error, SHIMMY_USAGE, "--unix-mode: found '%s', allowed are octal rights, 1 to 777", text);
+    *out = (uint32_t)mode;
+    return 0;
+}
+
+/* A prefix begins with a slash and ends with none. */
+static int read_prefix(const char *text, const char **out, af_error *error) {
+    *out = "";
+    if (!text || !*text || strcmp(text, "/") == 0) return 0;
+    if (*text != '/' || text[strlen(text) - 1] == '/' || strpbrk(text, "?#% "))
+        return af_fail(error, SHIMMY_USAGE, "--path-prefix: found '%s', expected a path as /llm", text);
+    *out = text;
+    return 0;
+}
+
+/* Who may ask, from where, and how. */
+static int read_access(const shimmy_options *options, shimmy_serve_options *serve, af_error *error) {
+    serve->api_key = options->api_key;
+    serve->api_keys = options->api_keys;
+    serve->origins = origins_of(options->cors);
+    serve->tls_cert = options->tls_cert;
+    serve->tls_key = options->tls_key;
+    serve->log = log_form(options->log);
+    serve->request_seconds = (uint32_t)options->request_timeout;
+    if (!options->tls_cert != !options->tls_key)
+        return af_fail(error, SHIMMY_USAGE, "--tls-cert and --tls-key go together: %s is missing",
+                       options->tls_cert ? "--tls-key" : "--tls-cert");
+    int status = read_prefix(options->path_prefix, &serve->path_prefix, error);
+    return status ? status : read_unix_mode(options->unix_mode, &serve->unix_mode, error);
+}
+
 static int first_model(const shimmy_options *options, char **path, char **name, af_error *error) {
     shimmy_catalog catalog;
     int status = shimmy_discover(options->model_dirs, &catalog, error);
@@ -57,6 +103,7 @@ int shimmy_cmd_serve(const shimmy_options *options, af_error *error) {
         .raw_log = af_env_flag("SHIMMY_DEBUG_RAW"),
     };
     int status = shimmy_engine_options(options, af_engine_options_default().parallel, &serve.engine, error);
+    if (!status) status = read_access(options, &serve, error);
     if (status) return status;
     char *path = NULL, *name = NULL;
     status = options->model_path ? shimmy_resolve(options->model_path, options->model_dirs, &path, &name, error)

@@ -140,8 +140,8 @@ typedef struct parser {
     const shimmy_command *command;
     char **arguments;
     int count, at;
-    uint64_t given; /* a bit for each row of the table */
-    size_t taken;   /* arguments that are no options */
+    bool given[SHIMMY_OPTIONS_MOST]; /* each row of the table */
+    size_t taken;                    /* arguments that are no options */
     shimmy_options *out;
     af_error *error;
 } parser;
@@ -177,7 +177,7 @@ static int parse_option(parser *p, const char *argument) {
         if (p->at == p->count) return af_fail(p->error, SHIMMY_USAGE, "%s needs a value: %s", shown, option->value);
         value = p->arguments[p->at++];
     }
-    p->given |= UINT64_C(1) << (option - shimmy_option_table);
+    p->given[option - shimmy_option_table] = true;
     return set_value(option, shown, value, p->out, p->error);
 }
 
@@ -200,7 +200,7 @@ static int take_argument(parser *p, const char *argument, size_t most) {
 static int apply_variables(const parser *p) {
     for (size_t i = 0; shimmy_option_table[i].name; i++) {
         const shimmy_option *option = &shimmy_option_table[i];
-        const bool wanted = option->variable && option->commands & p->command->bit && !(p->given >> i & 1);
+        const bool wanted = option->variable && option->commands & p->command->bit && !p->given[i];
         const char *text = wanted ? getenv(option->variable) : NULL;
         if (!text || !*text) continue;
         const int status = set_value(option, option->variable, text, p->out, p->error);
@@ -218,6 +218,7 @@ static shimmy_options no_options(void) {
         .prefill_chunk = SHIMMY_UNSET,
         .n_cpu_moe = SHIMMY_UNSET,
         .max_body = SHIMMY_UNSET,
+        .request_timeout = 0,
         .max_tokens = -1,
         .seed = -1,
         .top_k = SHIMMY_UNSET,

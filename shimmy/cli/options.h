@@ -46,7 +46,8 @@ typedef struct shimmy_options {
 
     /* serve */
     const char *bind, *penalty_compat, *reasoning, *pooling;
-    int64_t max_body;
+    const char *api_key, *api_keys, *cors, *path_prefix, *tls_cert, *tls_key, *unix_mode, *log;
+    int64_t max_body, request_timeout;
     bool allow_special; /* generate's too */
 
     /* generate */

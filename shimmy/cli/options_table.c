@@ -95,6 +95,23 @@ const shimmy_option shimmy_option_table[] = {
      "requests that wait beyond those; past them a 503 (default 64)"},
     {"max-body", SHIMMY_NUMBER, "BYTES", NULL, AT(max_body), 1024, 4294967296.0, NULL, SHIMMY_SERVE,
      "largest body of a request (default 8388608)"},
+    {"request-timeout", SHIMMY_NUMBER, "SECONDS", NULL, AT(request_timeout), 0, 604800, NULL, SHIMMY_SERVE,
+     "the most a request may take, from its first byte on; then a 504, or an error event in a stream; 0 (default): any time"},
+    {"api-key", SHIMMY_TEXT, "KEY", "SHIMMY_API_KEY", AT(api_key), 0, 0, NULL, SHIMMY_SERVE,
+     "answer only requests that bring this key, as Authorization: Bearer KEY; /health and / stay open"},
+    {"api-keys", SHIMMY_TEXT, "FILE", NULL, AT(api_keys), 0, 0, NULL, SHIMMY_SERVE,
+     "or one of the keys in this file, one a line; read again on SIGHUP"},
+    {"cors", SHIMMY_TEXT, "ORIGINS", NULL, AT(cors), 0, 0, NULL, SHIMMY_SERVE,
+     "origins apart by commas whose pages may call the server; * (default): all; none: no page"},
+    {"path-prefix", SHIMMY_TEXT, "PATH", NULL, AT(path_prefix), 0, 0, NULL, SHIMMY_SERVE,
+     "what stands before every route, as /llm: for a proxy that passes it on"},
+    {"tls-cert", SHIMMY_TEXT, "FILE", NULL, AT(tls_cert), 0, 0, NULL, SHIMMY_SERVE,
+     "serve HTTPS with this certificate chain (PEM); read again on SIGHUP"},
+    {"tls-key", SHIMMY_TEXT, "FILE", NULL, AT(tls_key), 0, 0, NULL, SHIMMY_SERVE, "its private key (PEM)"},
+    {"unix-mode", SHIMMY_TEXT, "OCTAL", NULL, AT(unix_mode), 0, 0, NULL, SHIMMY_SERVE,
+     "rights of the unix socket's file, as 660; default: as the umask says"},
+    {"log", SHIMMY_CHOICE, "FORM", "SHIMMY_LOG", AT(log), 0, 0, "text|json|off", SHIMMY_SERVE,
+     "a line on stderr for each request: text (default), json or off; never what was said"},
     {"chat-template", SHIMMY_TEXT, "FILE", NULL, AT(chat_template), 0, 0, NULL, SHIMMY_SERVE | SHIMMY_GENERATE,
      "a Jinja chat template in place of the model's"},
     {"allow-special", SHIMMY_FLAG, NULL, NULL, AT(allow_special), 0, 0, NULL, SHIMMY_SERVE | SHIMMY_GENERATE,
@@ -140,4 +157,5 @@ const shimmy_option shimmy_option_table[] = {
     {NULL, SHIMMY_FLAG, NULL, NULL, 0, 0, 0, NULL, 0, NULL},
 };
 
-_Static_assert(sizeof shimmy_option_table / sizeof *shimmy_option_table <= 64, "options.c keeps a bit for each row");
+_Static_assert(sizeof shimmy_option_table / sizeof *shimmy_option_table <= SHIMMY_OPTIONS_MOST,
+               "the parser keeps a flag for each row");

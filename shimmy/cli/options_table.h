@@ -4,6 +4,8 @@
 
 #include "cli/options.h"
 
+enum { SHIMMY_OPTIONS_MOST = 128 };
+
 typedef enum shimmy_option_kind {
     SHIMMY_FLAG,   /* bool */
     SHIMMY_TEXT,   /* const char * */

@@ -6,24 +6,29 @@
 
 #include <stdlib.h>
 
-/* The loop lets go of the call; what still runs for it is cancelled by the caller or over. */
-static shimmy_conn *let_go(shimmy_call *call) {
-    shimmy_conn *conn = call->conn;
-    call->conn = NULL;
-    shimmy_call_unref(call);
-    return conn;
-}
-
 static void answer_reply(shimmy_call *call) {
     shimmy_reply reply = call->reply;
     call->reply.body = (af_buf){0};
-    shimmy_conn_reply(let_go(call), &reply);
+    shimmy_conn_reply(shimmy_call_let_go(call), &reply);
 }
 
 static void answer_refusal(shimmy_call *call, const shimmy_refusal *refusal) {
     shimmy_reply reply = {0};
     shimmy_reply_refusal(&reply, refusal);
-    shimmy_conn_reply(let_go(call), &reply);
+    shimmy_conn_reply(shimmy_call_let_go(call), &reply);
+}
+
+static void refuse_late(const shimmy_call *call, shimmy_refusal *refusal) {
+    shimmy_refuse(refusal, 504, "request_timeout", NULL,
+                  "the request took longer than the %u seconds it may (--request-timeout)",
+                  call->server->options->request_seconds);
+}
+
+/* Time is up while a worker still has it: what the worker makes of it goes nowhere. */
+static void answer_late(shimmy_call *call) {
+    shimmy_refusal refusal;
+    refuse_late(call, &refusal);
+    answer_refusal(call, &refusal);
 }
 
 /* ---- The state of the choices ---- */
@@ -66,6 +71,10 @@ static bool find_failure(shimmy_call *call, shimmy_refusal *refusal) {
     for (size_t i = 0; i < call->choice_count; i++) {
         af_finish finish = finish_of(&call->choices[i]);
         af_error error = call->choices[i].error;
+        if (finish == AF_FINISH_CANCEL && call->late) {
+            refuse_late(call, refusal);
+            return true;
+        }
         if (finish == AF_FINISH_CANCEL)
             af_fail(&error, AF_ECANCELED, "the server is shutting down");
         else if (finish != AF_FINISH_ERROR)
@@ -90,6 +99,11 @@ static shimmy_usage usage_of(const shimmy_call *call) {
         if (i % call->n == 0) usage.cached += call->choices[i].cached;
     }
     return usage;
+}
+
+static void count_tokens(shimmy_call *call, const shimmy_usage *usage) {
+    const shimmy_token_counts counts = {usage->prompt, usage->cached, usage->completion};
+    shimmy_conn_count(call->conn, &counts);
 }
 
 /* ---- Streams ---- */
@@ -126,15 +140,16 @@ static bool stream_choice(shimmy_call *call, size_t index) {
 /* Usage where it was asked for, and the end of the stream. */
 static void end_stream(shimmy_call *call) {
     af_buf *event = &call->server->event;
+    const shimmy_usage usage = usage_of(call);
+    count_tokens(call, &usage);
     if (call->head.include_usage) {
-        shimmy_usage usage = usage_of(call);
         shimmy_sse_open(event);
         shimmy_write_usage_chunk(event, &call->head, &usage);
         if (!shimmy_sse_send(call->conn, event)) return;
     }
     shimmy_sse_open(event);
     af_buf_text(event, "[DONE]");
-    if (shimmy_sse_send(call->conn, event)) shimmy_conn_stream_end(let_go(call));
+    if (shimmy_sse_send(call->conn, event)) shimmy_conn_stream_end(shimmy_call_let_go(call));
 }
 
 /* An error after the first byte is an event of its own, and the last. */
@@ -142,7 +157,7 @@ static void break_stream(shimmy_call *call, const shimmy_refusal *refusal) {
     af_buf *event = &call->server->event;
     shimmy_sse_open(event);
     shimmy_write_refusal(event, refusal);
-    if (shimmy_sse_send(call->conn, event)) shimmy_conn_stream_end(let_go(call));
+    if (shimmy_sse_send(call->conn, event)) shimmy_conn_stream_end(shimmy_call_let_go(call));
 }
 
 /* Whether anything has come of the choices that a client could be told. */
@@ -223,9 +238,10 @@ static void answer_whole(shimmy_call *call) {
     shimmy_piece pieces[SHIMMY_CHOICES]; /* all finished: nobody appends any more */
     const size_t count = pieces_of(call, pieces);
     shimmy_usage usage = usage_of(call);
+    count_tokens(call, &usage);
     shimmy_reply reply = {.status = 200};
     shimmy_write_answer(&reply.body, &call->head, pieces, count, &usage);
-    shimmy_conn_reply(let_go(call), &reply);
+    shimmy_conn_reply(shimmy_call_let_go(call), &reply);
 }
 
 void shimmy_call_answer(shimmy_call *call) {
@@ -234,6 +250,7 @@ void shimmy_call_answer(shimmy_call *call) {
     af_mutex_unlock(call->lock);
     switch (phase) {
     case SHIMMY_CALL_WORKING:
+        if (call->late) answer_late(call);
         break;
     case SHIMMY_CALL_REPLIED:
         answer_reply(call);

@@ -6,6 +6,7 @@
 #include "http/embed.h"
 #include "http/router.h"
 
+#include <event2/event.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -48,10 +49,8 @@ static void deliver(shimmy_mail *mail) {
     shimmy_call_unref(call);
 }
 
-/* The client has left: ends what runs for it. A worker still busy with it looks at `gone` before it submits more. */
-static void on_gone(void *user) {
-    shimmy_call *call = user;
-    call->conn = NULL;
+/* A worker still busy with it looks at `gone` before it submits more. */
+void shimmy_call_cancel(shimmy_call *call) {
     af_mutex_lock(call->lock);
     call->gone = true;
     size_t count = call->choices ? call->choice_count : 0;
@@ -65,7 +64,38 @@ static void on_gone(void *user) {
         af_mutex_unlock(call->lock);
         if (id && !over) af_cancel(call->server->engine, id);
     }
+}
+
+shimmy_conn *shimmy_call_let_go(shimmy_call *call) {
+    shimmy_conn *conn = call->conn;
+    call->conn = NULL;
+    if (call->timer) event_free(call->timer);
+    call->timer = NULL;
     shimmy_call_unref(call);
+    return conn;
+}
+
+/* The client has left: ends what runs for it. */
+static void on_gone(void *user) {
+    shimmy_call *call = user;
+    shimmy_call_cancel(call);
+    shimmy_call_let_go(call);
+}
+
+static void on_late(int fd, short what, void *user) {
+    (void)fd, (void)what;
+    shimmy_call *call = user;
+    call->late = true;
+    shimmy_call_cancel(call);
+    shimmy_call_answer(call);
+}
+
+/* Without memory for a timer the request may take any time. */
+static void start_timer(shimmy_call *call) {
+    const uint32_t seconds = call->server->options->request_seconds;
+    if (!seconds) return;
+    call->timer = evtimer_new(call->server->base, on_late, call);
+    if (call->timer) evtimer_add(call->timer, &(struct timeval){.tv_sec = (time_t)seconds});
 }
 
 static bool is_gone(shimmy_call *call) {
@@ -107,6 +137,7 @@ static shimmy_call *call_new(shimmy_server *server, shimmy_conn *conn, const shi
     call->conn = conn;
     call->route = route;
     call->reply.status = 200;
+    call->arrived = shimmy_conn_arrived(conn);
     return call;
 }
 
@@ -122,5 +153,6 @@ void shimmy_call_start(shimmy_server *server, shimmy_conn *conn, const shimmy_ro
     }
     atomic_init(&call->refs, 2); /* the loop's and the task's */
     shimmy_conn_watch(conn, on_gone, call);
+    start_timer(call);
     shimmy_workers_push(server->workers, &call->task);
 }

@@ -33,8 +33,9 @@ typedef struct shimmy_choice {
     af_error error;
     uint64_t engine_id; /* 0: not submitted */
     uint32_t cached, completion;
-    double likelihood;  /* sum of its tokens' log-probabilities, where there are any */
-    uint32_t character; /* where its next token stands in the text */
+    uint64_t last_token; /* when it came, as af_os_nanoseconds has it; 0: none did */
+    double likelihood;   /* sum of its tokens' log-probabilities, where there are any */
+    uint32_t character;  /* where its next token stands in the text */
     /* The engine's thread's, from submission to the final event. */
     shimmy_split split;
     af_buf echoed; /* logprobs.h: of the prompt's tokens, until the first event */
@@ -78,7 +79,12 @@ struct shimmy_call {
 
     struct shimmy_embedding *embedding; /* embed.h; set once under the lock; NULL in other calls */
 
-    bool header_sent; /* the loop's */
+    uint64_t arrived; /* as shimmy_conn_arrived */
+
+    /* The loop's. */
+    bool header_sent;
+    bool late;           /* it took longer than it may */
+    struct event *timer; /* --request-timeout; freed when the loop lets go */
 };
 
 /* Starts a call: takes the body, watches the connection, queues the work. Replies 503 itself when memory is out. */
@@ -89,6 +95,10 @@ void shimmy_call_ref(shimmy_call *call);
 void shimmy_call_post(shimmy_call *call);
 /* The loop's look at it: answer.c. */
 void shimmy_call_answer(shimmy_call *call);
+/* Cancels what runs for it; anywhere but on the engine's thread. */
+void shimmy_call_cancel(shimmy_call *call);
+/* The loop answers the call: it is no longer the connection's. */
+shimmy_conn *shimmy_call_let_go(shimmy_call *call);
 /* The worker's part of the two generating routes: generate.c. Returns 0 with the choices submitted, or a refusal. */
 int shimmy_generate(shimmy_call *call, bool chat);
 

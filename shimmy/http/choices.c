@@ -58,10 +58,20 @@ static bool take_echo(shimmy_choice *choice) {
     return kept;
 }
 
+/* A whole flight of tokens counts as one: it came at one time. */
+static void take_time(shimmy_choice *choice, const af_event *event) {
+    shimmy_metrics *metrics = &choice->call->server->metrics;
+    if (!event->id_count) return;
+    const uint64_t now = af_os_nanoseconds(), since = choice->last_token ? choice->last_token : choice->call->arrived;
+    shimmy_metrics_time(metrics, choice->last_token ? SHIMMY_TIME_BETWEEN : SHIMMY_TIME_FIRST, now - since);
+    choice->last_token = now;
+}
+
 static void on_event(void *user, const af_event *event) {
     shimmy_choice *choice = user;
     shimmy_call *call = choice->call;
     bool over = event->finish != AF_FINISH_NONE;
+    take_time(choice, event);
     if (!over && !event->length && !event->logprobs) return;
     af_mutex_lock(call->lock);
     bool kept = call->gone || (take_text(choice, event) && take_echo(choice) && take_chances(choice, event));

@@ -2,6 +2,7 @@
 #include "http/conn_internal.h"
 
 #include "base/os.h"
+#include "http/tls.h"
 
 #include <assert.h>
 #include <event2/buffer.h>
@@ -66,6 +67,32 @@ static void drop_body(shimmy_conn *conn) {
     conn->body = (af_buf){.ceiling = conn->body.ceiling};
 }
 
+/* Tells of the request in hand, if there is one, that it is over. */
+static void report(shimmy_conn *conn, int status) {
+    const shimmy_http_options *options = &conn->http->options;
+    if (!conn->id[0]) return;
+    const shimmy_http_done done = {
+        .id = conn->id,
+        .method = conn->head.method.p ? conn->head.method : af_slice_text("-"),
+        .path = conn->head.path.p ? conn->head.path : af_slice_text("-"),
+        .status = status,
+        .nanoseconds = af_os_nanoseconds() - conn->arrived,
+        .tokens = conn->tokens,
+    };
+    options->on_done(options->user, &done);
+    conn->id[0] = 0;
+    conn->status = 0;
+    conn->tokens = (shimmy_token_counts){0};
+}
+
+void shimmy_conn_count(shimmy_conn *conn, const shimmy_token_counts *tokens) {
+    conn->tokens = *tokens;
+}
+
+uint64_t shimmy_conn_arrived(const shimmy_conn *conn) {
+    return conn->arrived;
+}
+
 static void conn_free(shimmy_conn *conn) {
     shimmy_http *http = conn->http;
     if (conn->previous)
@@ -75,6 +102,7 @@ static void conn_free(shimmy_conn *conn) {
     if (conn->next) conn->next->previous = conn->previous;
     http->count--;
     event_free(conn->timer);
+    if (http->options.tls) shimmy_tls_goodbye(conn->bev);
     bufferevent_free(conn->bev);
     free(conn->head_bytes);
     drop_body(conn);
@@ -85,6 +113,7 @@ static void conn_free(shimmy_conn *conn) {
 void shimmy_conn_abort(shimmy_conn *conn) {
     void (*on_gone)(void *) = conn->on_gone;
     conn->on_gone = NULL;
+    report(conn, 499);
     conn->state = SHIMMY_CONN_DEAD;
     if (on_gone) on_gone(conn->gone_user);
     if (!conn->in_use) conn_free(conn);
@@ -135,7 +164,8 @@ void shimmy_http_accept(shimmy_http *http, int fd) {
     conn->http = http;
     conn->timer = evtimer_new(http->base, on_timer, conn);
     if (!conn->timer) goto no_timer;
-    conn->bev = bufferevent_socket_new(http->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    conn->bev = http->options.tls ? shimmy_tls_accept(http->options.tls, http->base, fd)
+                                  : bufferevent_socket_new(http->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (!conn->bev) goto no_bufferevent;
     conn->body.ceiling = http->options.max_body ? (size_t)http->options.max_body : 1;
     conn->next = http->first;
@@ -194,6 +224,8 @@ static bool read_head(shimmy_conn *conn) {
     }
     if (!conn->id[0]) { /* first bytes of a request */
         new_request_id(conn->id, sizeof conn->id);
+        conn->arrived = af_os_nanoseconds();
+        memset(&conn->head, 0, sizeof conn->head); /* the last request's is no longer */
         set_timer(conn, HEAD_SECONDS);
     }
     int rc = shimmy_parse_head(af_slice_of(bytes, n), &conn->head, &consumed, &why);
@@ -315,7 +347,7 @@ bool shimmy_conn_is_last(const shimmy_conn *conn) {
 
 void shimmy_conn_done(shimmy_conn *conn) {
     conn->on_gone = NULL;
-    conn->id[0] = 0;
+    report(conn, conn->status);
     drop_body(conn);
     if (conn->state == SHIMMY_CONN_DRAIN) {
         set_timer(conn, DRAIN_SECONDS);
@@ -353,6 +385,7 @@ static void on_write(struct bufferevent *bev, void *user) {
 
 static void on_event(struct bufferevent *bev, short what, void *user) {
     shimmy_conn *conn = user;
+    if (what & BEV_EVENT_CONNECTED) return; /* TLS has shaken hands */
     bool sends_no_more = (what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING);
     if (!sends_no_more || conn->state == SHIMMY_CONN_BUSY || !output_length(conn)) {
         shimmy_conn_abort(conn);

@@ -36,20 +36,40 @@ typedef struct shimmy_reply {
     int status;
     const char *type;     /* Content-Type; NULL: application/json */
     const char *allow;    /* with 405 */
+    bool unauthorized;    /* with 401 */
     unsigned retry_after; /* seconds; 0: none */
     af_buf body;
 } shimmy_reply;
+
+typedef struct shimmy_token_counts {
+    uint64_t prompt, cached, completion;
+} shimmy_token_counts;
+
+/* A request that is over. Slices live during the call. */
+typedef struct shimmy_http_done {
+    const char *id;
+    af_slice method, path;
+    int status; /* 499: the client left before the answer was finished */
+    uint64_t nanoseconds;
+    shimmy_token_counts tokens; /* as shimmy_conn_count said */
+} shimmy_http_done;
+
+struct shimmy_tls;
 
 typedef struct shimmy_http_options {
     uint64_t max_body;
     size_t max_held;     /* bytes of all bodies in hand together; past it requests are refused with 503 */
     atomic_size_t *held; /* their count; whoever took a body subtracts its length when freeing it, on any thread */
     size_t max_connections;
+    struct shimmy_tls *tls; /* NULL: plain HTTP */
+    const char *origins;    /* whose scripts may call: "*", or origins apart by commas; "": nobody's */
     void (*on_request)(void *user, shimmy_conn *conn, const shimmy_http_request *request);
     /* Writes the body of a refusal made here: bad framing, too large a body. */
     void (*write_error)(af_buf *out, int status, const char *message);
     /* Called when a connection closed: whether all are gone, or room is there again. */
     void (*on_closed)(void *user);
+    /* Called when a request is over, however it ended. */
+    void (*on_done)(void *user, const shimmy_http_done *done);
     void *user;
 } shimmy_http_options;
 
@@ -70,6 +90,11 @@ void shimmy_conn_watch(shimmy_conn *conn, void (*on_gone)(void *user), void *use
 /* Hands over the request's body, so that it outlives the connection; freed with af_free and then subtracted from
  * *held. NULL when out of memory. */
 char *shimmy_conn_take_body(shimmy_conn *conn, size_t *length);
+
+/* Notes what a request took, for on_done. */
+void shimmy_conn_count(shimmy_conn *conn, const shimmy_token_counts *tokens);
+/* When the request in hand arrived: its first byte, as af_os_nanoseconds has it. */
+uint64_t shimmy_conn_arrived(const shimmy_conn *conn);
 
 /* Sends a whole reply (a 204 has no body; HEAD drops it) and empties reply->body. */
 void shimmy_conn_reply(shimmy_conn *conn, shimmy_reply *reply);

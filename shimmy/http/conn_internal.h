@@ -29,7 +29,10 @@ struct shimmy_conn {
     af_buf body;
     uint64_t body_left;
     shimmy_chunks chunks;
-    char id[32]; /* of the request in hand */
+    char id[32]; /* of the request in hand; "" between requests */
+    uint64_t arrived;
+    int status; /* of its reply; 0: none yet */
+    shimmy_token_counts tokens;
     bool stream_chunked;
     void (*on_gone)(void *user);
     void *gone_user;

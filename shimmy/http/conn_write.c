@@ -4,6 +4,7 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
+#include <string.h>
 #include <time.h>
 
 /* What a reader may leave unread before its connection is given up. An answer of a million tokens is a few megabytes.
@@ -18,6 +19,7 @@ static const char *reason_of(int status) {
         {200, "OK"},
         {204, "No Content"},
         {400, "Bad Request"},
+        {401, "Unauthorized"},
         {404, "Not Found"},
         {405, "Method Not Allowed"},
         {413, "Content Too Large"},
@@ -26,6 +28,7 @@ static const char *reason_of(int status) {
         {500, "Internal Server Error"},
         {501, "Not Implemented"},
         {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
         {505, "HTTP Version Not Supported"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
@@ -33,9 +36,29 @@ static const char *reason_of(int status) {
     return "Unknown";
 }
 
-/* Browsers may call this server from any page's script: it holds no cookies and no secrets of its own. */
+/* The page whose script asks, if it is one of `origins`, which commas and blanks divide; else p NULL. */
+static af_slice allowed_origin(const shimmy_conn *conn, const char *origins) {
+    const af_slice asked = shimmy_header_find(&conn->head, "origin");
+    while (asked.n && *origins) {
+        const size_t n = strcspn(origins, ", ");
+        if (n == asked.n && strncmp(origins, asked.p, n) == 0) return asked;
+        origins += n + strspn(origins + n, ", ");
+    }
+    return af_slice_of(NULL, 0);
+}
+
+/* Which browsers' pages may call. Any may unless the options say otherwise: the server holds no cookies, and a page
+ * knows no API key that it was not given. */
 static void add_cors(struct evbuffer *out, const shimmy_conn *conn) {
-    evbuffer_add_printf(out, "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: X-Request-Id\r\n");
+    const char *origins = conn->http->options.origins;
+    af_slice origin = af_slice_text("*");
+    if (strcmp(origins, "*") != 0) {
+        origin = allowed_origin(conn, origins);
+        evbuffer_add_printf(out, "Vary: Origin\r\n");
+        if (!origin.p) return;
+    }
+    evbuffer_add_printf(out, "Access-Control-Allow-Origin: %.*s\r\nAccess-Control-Expose-Headers: X-Request-Id\r\n",
+                        (int)origin.n, origin.p);
     if (!af_slice_is(conn->head.method, "OPTIONS")) return;
     af_slice wanted = shimmy_header_find(&conn->head, "access-control-request-headers");
     if (!wanted.n) wanted = af_slice_text("Authorization, Content-Type");
@@ -46,6 +69,7 @@ static void add_cors(struct evbuffer *out, const shimmy_conn *conn) {
 }
 
 static void add_head(shimmy_conn *conn, int status, const char *type) {
+    conn->status = status;
     struct evbuffer *out = bufferevent_get_output(conn->bev);
     char date[64] = "";
     time_t now = time(NULL);
@@ -65,6 +89,7 @@ void shimmy_conn_reply(shimmy_conn *conn, shimmy_reply *reply) {
     struct evbuffer *out = bufferevent_get_output(conn->bev);
     add_head(conn, reply->status, reply->type);
     if (reply->allow) evbuffer_add_printf(out, "Allow: %s\r\n", reply->allow);
+    if (reply->unauthorized) evbuffer_add_printf(out, "WWW-Authenticate: Bearer\r\n");
     if (reply->retry_after) evbuffer_add_printf(out, "Retry-After: %u\r\n", reply->retry_after);
     if (reply->status != 204) evbuffer_add_printf(out, "Content-Length: %zu\r\n", reply->body.len);
     evbuffer_add(out, "\r\n", 2);

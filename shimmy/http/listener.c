@@ -77,7 +77,16 @@ static int clear_stale(const struct sockaddr_un *address, af_error *error) {
     return 0;
 }
 
-static int open_unix(shimmy_listener *listener, const char *path, af_error *error) {
+/* The socket's file is made with no more rights than `mode` has, so that nobody slips in before chmod. */
+static int add_unix_socket(shimmy_listener *listener, const struct sockaddr_un *address, uint32_t mode) {
+    const mode_t before = mode ? umask(0777) : 0;
+    int rc = add_socket(listener, (const struct sockaddr *)(const void *)address, sizeof *address);
+    if (mode) umask(before);
+    if (rc == 0 && mode && chmod(address->sun_path, mode) < 0) rc = -errno;
+    return rc;
+}
+
+static int open_unix(shimmy_listener *listener, const char *path, uint32_t mode, af_error *error) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(path);
     if (!length || length >= sizeof address.sun_path)
@@ -86,7 +95,7 @@ static int open_unix(shimmy_listener *listener, const char *path, af_error *erro
     memcpy(address.sun_path, path, length + 1);
     int rc = clear_stale(&address, error);
     if (rc < 0) return rc;
-    rc = add_socket(listener, (struct sockaddr *)(void *)&address, sizeof address);
+    rc = add_unix_socket(listener, &address, mode);
     if (rc < 0) return af_fail(error, AF_EIO, "--bind unix:%s: %s", path, strerror(-rc));
     memcpy(listener->unix_path, path, length + 1);
     snprintf(listener->address, sizeof listener->address, "unix:%s", path);
@@ -147,7 +156,7 @@ static int bind_all(shimmy_listener *listener, const char *bind, struct addrinfo
     return af_fail(error, AF_EIO, "--bind %s: %s", bind, strerror(failure));
 }
 
-static int open_tcp(shimmy_listener *listener, const char *bind, af_error *error) {
+static int open_tcp(shimmy_listener *listener, const char *bind, bool tls, af_error *error) {
     char host[256];
     uint16_t port = 0;
     int rc = split_bind(bind, host, &port, error);
@@ -160,13 +169,14 @@ static int open_tcp(shimmy_listener *listener, const char *bind, af_error *error
     freeaddrinfo(list);
     if (rc < 0) return rc;
     bool v6 = strchr(host, ':') != NULL;
-    snprintf(listener->address, sizeof listener->address, "http://%s%s%s:%u", v6 ? "[" : "", any ? "0.0.0.0" : host,
-             v6 ? "]" : "", port);
+    snprintf(listener->address, sizeof listener->address, "http%s://%s%s%s:%u", tls ? "s" : "", v6 ? "[" : "",
+             any ? "0.0.0.0" : host, v6 ? "]" : "", port);
     return 0;
 }
 
-int shimmy_listener_open(struct event_base *base, const char *bind, void (*on_socket)(void *user, int fd), void *user,
-                         shimmy_listener **out, af_error *error) {
+int shimmy_listener_open(struct event_base *base, const shimmy_listener_options *options,
+                         void (*on_socket)(void *user, int fd), void *user, shimmy_listener **out, af_error *error) {
+    const char *bind = options->bind;
     shimmy_listener *listener = calloc(1, sizeof *listener);
     if (!listener) return af_fail_memory(error, sizeof *listener, "the listener");
     listener->base = base;
@@ -175,7 +185,8 @@ int shimmy_listener_open(struct event_base *base, const char *bind, void (*on_so
     listener->retry = evtimer_new(base, on_retry, listener);
     int rc = listener->retry ? 0 : af_fail(error, AF_ENOMEM, "the listener: out of memory");
     if (rc == 0)
-        rc = strncmp(bind, "unix:", 5) == 0 ? open_unix(listener, bind + 5, error) : open_tcp(listener, bind, error);
+        rc = strncmp(bind, "unix:", 5) == 0 ? open_unix(listener, bind + 5, options->unix_mode, error)
+                                            : open_tcp(listener, bind, options->tls, error);
     if (rc < 0) {
         shimmy_listener_close(listener);
         return rc;

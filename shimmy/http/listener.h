@@ -8,10 +8,16 @@ struct event_base;
 
 typedef struct shimmy_listener shimmy_listener;
 
+typedef struct shimmy_listener_options {
+    const char *bind;   /* HOST:PORT, [V6]:PORT or unix:PATH */
+    uint32_t unix_mode; /* of a unix socket's file; 0: as the umask says */
+    bool tls;           /* the address begins with https */
+} shimmy_listener_options;
+
 /* Binds every address the host stands for. on_socket gets each accepted socket, non-blocking. A stale unix socket is
  * replaced; one that answers, or a file that is no socket, is an error. */
-int shimmy_listener_open(struct event_base *base, const char *bind, void (*on_socket)(void *user, int fd), void *user,
-                         shimmy_listener **out, af_error *error);
+int shimmy_listener_open(struct event_base *base, const shimmy_listener_options *options,
+                         void (*on_socket)(void *user, int fd), void *user, shimmy_listener **out, af_error *error);
 /* Stops listening and removes the unix socket. */
 void shimmy_listener_close(shimmy_listener *listener);
 /* Leaves new connections waiting in the system's queue, or takes them again. */

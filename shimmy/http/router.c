@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 void shimmy_reply_refusal(shimmy_reply *reply, const shimmy_refusal *refusal) {
     af_buf_clear(&reply->body);
@@ -37,6 +38,17 @@ static void list_methods(af_slice path, char *out, size_t size) {
     if (at) snprintf(out + at, size - at, ", OPTIONS");
 }
 
+/* The path without --path-prefix and without a slash at its end; p NULL if it does not begin with the prefix. */
+static af_slice inner_path(const shimmy_server *server, af_slice path) {
+    const char *prefix = server->options->path_prefix;
+    const size_t n = strlen(prefix);
+    if (path.n < n || strncmp(path.p, prefix, n) != 0 || (path.n > n && path.p[n] != '/')) return af_slice_of(NULL, 0);
+    if (path.n == n) return af_slice_text("/");
+    path = af_slice_of(path.p + n, path.n - n);
+    if (path.n > 1 && path.p[path.n - 1] == '/') path.n--;
+    return path;
+}
+
 static const shimmy_route *find_route(af_slice method, af_slice path, af_slice *name) {
     for (size_t i = 0; i < shimmy_route_count; i++) {
         *name = match_path(&shimmy_routes[i], path);
@@ -51,9 +63,10 @@ static void reply_refusal(shimmy_conn *conn, const shimmy_refusal *refusal, cons
     shimmy_conn_reply(conn, &reply);
 }
 
-static void reply_no_route(shimmy_conn *conn, af_slice method, af_slice path) {
-    char allow[64];
-    list_methods(path, allow, sizeof allow);
+/* `inner` is the path below --path-prefix; p NULL: it is not below it. */
+static void reply_no_route(shimmy_conn *conn, af_slice method, af_slice path, af_slice inner) {
+    char allow[64] = "";
+    if (inner.p) list_methods(inner, allow, sizeof allow);
     shimmy_refusal refusal;
     if (af_slice_is(method, "OPTIONS")) { /* a preflight asks about any path */
         shimmy_reply reply = {.status = 204, .allow = *allow ? allow : NULL};
@@ -83,12 +96,36 @@ static void answer_here(shimmy_server *server, shimmy_conn *conn, const shimmy_r
     shimmy_conn_reply(conn, &reply);
 }
 
+size_t shimmy_route_index(const shimmy_server *server, af_slice method, af_slice path) {
+    af_slice name;
+    const af_slice inner = inner_path(server, path);
+    const shimmy_route *route = inner.p ? find_route(method, inner, &name) : NULL;
+    return route ? (size_t)(route - shimmy_routes) : SIZE_MAX;
+}
+
+/* The key that a request brings: Authorization: Bearer KEY, or X-Api-Key: KEY. */
+static af_slice key_of(const shimmy_head *head) {
+    const af_slice bearer = shimmy_header_find(head, "authorization");
+    if (bearer.n > 7 && strncasecmp(bearer.p, "bearer ", 7) == 0) return af_slice_of(bearer.p + 7, bearer.n - 7);
+    return shimmy_header_find(head, "x-api-key");
+}
+
+static void reply_no_key(shimmy_conn *conn) {
+    shimmy_refusal refusal;
+    shimmy_refuse(&refusal, 401, "invalid_api_key", NULL,
+                  "this server asks for an API key: send one of its keys as \"Authorization: Bearer KEY\"");
+    shimmy_reply reply = {.unauthorized = true};
+    shimmy_reply_refusal(&reply, &refusal);
+    shimmy_conn_reply(conn, &reply);
+}
+
 void shimmy_route_request(shimmy_server *server, shimmy_conn *conn, const shimmy_http_request *request) {
-    af_slice method = request->head->method, path = request->head->path, name;
-    if (path.n > 1 && path.p[path.n - 1] == '/') path.n--;
-    const shimmy_route *route = find_route(method, path, &name);
+    af_slice method = request->head->method, path = inner_path(server, request->head->path), name;
+    const shimmy_route *route = path.p ? find_route(method, path, &name) : NULL;
     if (!route) {
-        reply_no_route(conn, method, path);
+        reply_no_route(conn, method, request->head->path, path);
+    } else if (route->needs_model && server->keys && !shimmy_keys_hold(server->keys, key_of(request->head))) {
+        reply_no_key(conn);
     } else if (route->needs_model && !server->ready) {
         shimmy_refusal refusal;
         shimmy_refuse(&refusal, 503, "loading", NULL, "the model is still loading: try again in a moment");

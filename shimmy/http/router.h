@@ -7,7 +7,7 @@
 typedef struct shimmy_route {
     const char *method; /* GET stands for HEAD too */
     const char *path;   /* one that ends in '/' takes any one name after it */
-    bool needs_model;   /* answered with 503 while it loads */
+    bool needs_model;   /* answered with 503 while it loads, and with 401 without a key where keys are asked for */
     /* Exactly one of the two. here: on the loop, at once; `name` is what followed the path, decoded, or "". */
     void (*here)(shimmy_server *server, const char *name, shimmy_reply *reply);
     /* On a worker: 0, or negative with call->refusal set. */
@@ -16,6 +16,9 @@ typedef struct shimmy_route {
 
 /* Answers a request, or starts the call that will. */
 void shimmy_route_request(shimmy_server *server, shimmy_conn *conn, const shimmy_http_request *request);
+
+/* The place in the table of the route that a request went to; SIZE_MAX where there is none. */
+size_t shimmy_route_index(const shimmy_server *server, af_slice method, af_slice path);
 
 /* Makes a reply of a refusal. */
 void shimmy_reply_refusal(shimmy_reply *reply, const shimmy_refusal *refusal);

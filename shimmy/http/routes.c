@@ -1,4 +1,5 @@
 /* routes.c - the table of routes, and the small answers that need no engine. */
+#include "base/os.h"
 #include "base/utf8.h"
 #include "http/embed.h"
 #include "http/router.h"
@@ -57,6 +58,21 @@ static void get_index(shimmy_server *server, const char *name, shimmy_reply *rep
                   is_unix ? "--unix-socket " : "", is_unix ? address + 5 : address, is_unix ? " http://localhost" : "");
 }
 
+static const char *route_name(size_t route) {
+    return shimmy_routes[route].path;
+}
+
+static void write_info(af_buf *out, const shimmy_server *server, const af_engine_info *info) {
+    af_buf_printf(out,
+                  "# HELP shimmy_info What is served, and on what\n# TYPE shimmy_info gauge\n"
+                  "shimmy_info{version=\"%s\",model=",
+                  af_version());
+    shimmy_write_text(out, server->limits.model_name);
+    af_buf_text(out, ",device=");
+    shimmy_write_text(out, info->device ? info->device : "");
+    af_buf_text(out, "} 1\n");
+}
+
 static void get_metrics(shimmy_server *server, const char *name, shimmy_reply *reply) {
     (void)name;
     af_engine_info info;
@@ -66,6 +82,14 @@ static void get_metrics(shimmy_server *server, const char *name, shimmy_reply *r
         const char *name, *type, *help;
         uint64_t value;
     } rows[] = {
+        {"shimmy_start_time_seconds", "gauge", "When the server began, in seconds since 1970",
+         (uint64_t)server->started},
+        {"shimmy_batch_limit", "gauge", "Requests that may run together (--parallel)", info.parallel},
+        {"shimmy_queue_limit", "gauge", "Requests that may wait (--queue)", info.queue},
+        {"shimmy_connections", "gauge", "Open connections", shimmy_http_count(server->http)},
+        {"shimmy_cached_tokens_total", "counter", "Prompt tokens taken from the cache",
+         atomic_load(&server->metrics.cached_tokens)},
+        {"shimmy_resident_bytes", "gauge", "Bytes of memory this process holds", af_os_memory_resident()},
         {"shimmy_requests_running", "gauge", "Requests in the batch", info.running},
         {"shimmy_requests_waiting", "gauge", "Requests in the queue", info.waiting},
         {"shimmy_prompt_tokens_total", "counter", "Prompt tokens run since the start", info.prompt_tokens},
@@ -73,8 +97,10 @@ static void get_metrics(shimmy_server *server, const char *name, shimmy_reply *r
         {"shimmy_kv_bytes", "gauge", "Bytes reserved for the KV cache", info.kv_bytes},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        af_buf_printf(&reply->body, "# HELP %s %s\n# TYPE %s %s\n%s %llu\n", rows[i].name, rows[i].help, rows[i].name,
-                      rows[i].type, rows[i].name, (unsigned long long)rows[i].value);
+        shimmy_write_metric(&reply->body, rows[i].name, rows[i].type, rows[i].help, (double)rows[i].value);
+    write_info(&reply->body, server, &info);
+    shimmy_write_requests(&reply->body, &server->metrics, route_name);
+    shimmy_write_timings(&reply->body, &server->metrics);
 }
 
 /* ---- Answered by a text worker ---- */

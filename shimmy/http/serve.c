@@ -5,6 +5,7 @@
  */
 #include "http/serve.h"
 
+#include "base/log.h"
 #include "base/os.h"
 #include "http/router.h"
 #include "http/server.h"
@@ -25,12 +26,13 @@ enum {
     CONNECTIONS = 4096,
     BODIES_HELD = 16, /* times --max-body: bytes of all bodies together */
     TEMPLATE_BYTES = 16 * 1024 * 1024,
-    SHOWN = 64 /* as many as a request may show */
+    SHOWN = 64, /* as many as a request may show */
+    SIGNALS = 3
 };
 
 typedef struct serving {
     shimmy_server server;
-    struct event *signals[2], *drain_timer;
+    struct event *signals[SIGNALS], *drain_timer;
     bool draining;
 
     af_thread *loader;
@@ -169,6 +171,15 @@ static void write_error(af_buf *out, int status, const char *message) {
     shimmy_write_refusal(out, &refusal);
 }
 
+static void on_done(void *user, const shimmy_http_done *done) {
+    serving *s = user;
+    shimmy_metrics *metrics = &s->server.metrics;
+    shimmy_metrics_request(metrics, shimmy_route_index(&s->server, done->method, done->path), done->status);
+    if (done->tokens.prompt) shimmy_metrics_time(metrics, SHIMMY_TIME_WHOLE, done->nanoseconds);
+    atomic_fetch_add(&metrics->cached_tokens, done->tokens.cached);
+    shimmy_log_request(s->server.options->log, done);
+}
+
 /* ---- Ending ---- */
 
 /* Leaves at once, from a second signal or while loading, where nothing can be waited for. */
@@ -197,13 +208,34 @@ static void on_signal(int number, short what, void *user) {
     if (!shimmy_http_count(s->server.http)) event_base_loopexit(s->server.base, NULL);
 }
 
+/* New files are read for what comes; what was read before stays where one of them is broken. */
+static void on_reload(int number, short what, void *user) {
+    (void)number, (void)what;
+    shimmy_server *server = &((serving *)user)->server;
+    af_error error;
+    shimmy_keys *keys = NULL;
+    if (server->tls && shimmy_tls_reload(server->tls, &error) < 0)
+        af_log(AF_LOG_ERROR, "%s: kept as it was", error.text);
+    if (shimmy_keys_open(server->options->api_key, server->options->api_keys, &keys, &error) < 0) {
+        af_log(AF_LOG_ERROR, "%s: the keys stay as they were", error.text);
+        return;
+    }
+    shimmy_keys_close(server->keys);
+    server->keys = keys;
+    af_log(AF_LOG_INFO, "read again: %s", server->tls ? "certificate and keys" : "keys");
+}
+
 static int open_signals(serving *s, af_error *error) {
-    static const int numbers[] = {SIGTERM, SIGINT};
+    static const struct {
+        int number;
+        event_callback_fn handler;
+    } rows[SIGNALS] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_reload}};
+    const bool reloads = s->server.options->api_keys || s->server.options->tls_cert;
     signal(SIGPIPE, SIG_IGN);
     s->drain_timer = evtimer_new(s->server.base, on_drain_over, s);
     bool failed = !s->drain_timer;
-    for (size_t i = 0; i < 2 && !failed; i++) {
-        s->signals[i] = evsignal_new(s->server.base, numbers[i], on_signal, s);
+    for (size_t i = 0; i < (reloads ? SIGNALS : SIGNALS - 1) && !failed; i++) {
+        s->signals[i] = evsignal_new(s->server.base, rows[i].number, rows[i].handler, s);
         failed = !s->signals[i] || evsignal_add(s->signals[i], NULL) < 0;
     }
     return failed ? af_fail(error, AF_ENOMEM, "signal handlers: out of memory") : 0;
@@ -236,13 +268,21 @@ static int open_all(serving *s, af_error *error) {
         .on_request = on_request,
         .write_error = write_error,
         .on_closed = on_closed,
+        .on_done = on_done,
+        .origins = server->options->origins,
         .user = s,
     };
-    int rc = open_base(server, error);
+    const shimmy_serve_options *options = server->options;
+    int rc = shimmy_keys_open(options->api_key, options->api_keys, &server->keys, error);
+    if (rc == 0 && options->tls_cert) rc = shimmy_tls_open(options->tls_cert, options->tls_key, &server->tls, error);
+    http.tls = server->tls;
+    if (rc == 0) rc = open_base(server, error);
     if (rc == 0) rc = open_signals(s, error);
     if (rc == 0) rc = shimmy_http_open(server->base, &http, &server->http, error);
     if (rc == 0)
-        rc = shimmy_listener_open(server->base, server->options->bind, on_socket, server, &server->listener, error);
+        rc = shimmy_listener_open(server->base,
+                                  &(shimmy_listener_options){options->bind, options->unix_mode, server->tls}, on_socket,
+                                  server, &server->listener, error);
     if (rc == 0) rc = shimmy_mailbox_open(server->base, &server->mailbox, error);
     if (rc == 0) rc = shimmy_workers_open(TEXT_WORKERS, &server->workers, error);
     if (rc == 0) rc = af_thread_start(&s->loader, "loader", load, s, error);
@@ -251,12 +291,14 @@ static int open_all(serving *s, af_error *error) {
 
 static void close_all(serving *s) {
     shimmy_server *server = &s->server;
-    for (size_t i = 0; i < 2; i++) /* from here on a signal has its usual meaning */
+    for (size_t i = 0; i < SIGNALS; i++) /* from here on a signal has its usual meaning */
         if (s->signals[i]) event_free(s->signals[i]);
     if (s->loader) af_thread_join(s->loader);
     shimmy_listener_close(server->listener);
     server->listener = NULL;
     shimmy_http_close(server->http);
+    shimmy_tls_close(server->tls);
+    shimmy_keys_close(server->keys);
     shimmy_workers_close(server->workers);
     af_engine_close(server->engine); /* the last events go to the mailbox */
     shimmy_mailbox_close(server->mailbox);

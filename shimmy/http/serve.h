@@ -2,14 +2,22 @@
 #ifndef SHIMMY_SERVE_H
 #define SHIMMY_SERVE_H
 
+#include "http/access_log.h"
 #include "openai/reasoning.h"
 
 typedef struct shimmy_serve_options {
     const char *bind; /* HOST:PORT, [V6]:PORT or unix:PATH; port 0 takes a free one */
     const char *model_path;
-    const char *model_name;     /* the id in /v1/models; requests naming another model get a 404 */
-    const char *chat_template;  /* a file that takes the place of the model's template; NULL: the model's own */
-    uint64_t max_body;          /* bytes of a request's body */
+    const char *model_name;         /* the id in /v1/models; requests naming another model get a 404 */
+    const char *chat_template;      /* a file that takes the place of the model's template; NULL: the model's own */
+    uint64_t max_body;              /* bytes of a request's body */
+    const char *api_key, *api_keys; /* a key, and a file of keys; both NULL: everybody may ask */
+    const char *origins;            /* as shimmy_http_options.origins */
+    const char *path_prefix;        /* what stands before every route, "/llm"; or "" */
+    const char *tls_cert, *tls_key; /* PEM files; both NULL: plain HTTP */
+    uint32_t unix_mode;             /* of a unix socket's file; 0: as the umask says */
+    uint32_t request_seconds;       /* the most a request may take; 0: any time */
+    shimmy_log_form log;
     uint32_t ctx;               /* 0: native or what memory allows */
     bool penalty_compat;        /* the seed's mapping of presence and frequency penalties */
     bool allow_special;         /* text of control tokens in messages counts as those tokens */

@@ -3,9 +3,12 @@
 #define SHIMMY_SERVER_H
 
 #include "http/conn.h"
+#include "http/keys.h"
 #include "http/listener.h"
 #include "http/mailbox.h"
+#include "http/metrics.h"
 #include "http/serve.h"
+#include "http/tls.h"
 #include "http/workers.h"
 #include "openai/request.h"
 
@@ -18,6 +21,9 @@ typedef struct shimmy_server {
     shimmy_listener *listener;
     shimmy_mailbox *mailbox;
     shimmy_workers *workers;
+    shimmy_keys *keys; /* NULL: everybody may ask */
+    shimmy_tls *tls;   /* NULL: plain HTTP */
+    shimmy_metrics metrics;
     int64_t started;    /* seconds since 1970 */
     atomic_size_t held; /* bytes of request bodies, with connections and calls, and of embeddings */
     size_t max_held;    /* where new ones are refused */
