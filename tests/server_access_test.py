@@ -139,11 +139,11 @@ def test_https_with_a_certificate_that_can_be_replaced(model, tmp_path):
                 assert b"HTTP" not in s.recv(100)
         shutil.copy(CERTIFICATES / "two.pem", tmp_path / "used.pem")  # does not fit the key yet: kept as it was
         server.signal(signal.SIGHUP)
-        wait_for(lambda: any("kept as it was" in line for line in server.errors))
+        wait_for(lambda: any("the certificate in use stays" in line for line in server.errors))
         fetch(server, "one")
         shutil.copy(CERTIFICATES / "two.key", tmp_path / "used.key")
         server.signal(signal.SIGHUP)
-        wait_for(lambda: any("read again" in line for line in server.errors))
+        wait_for(lambda: any("read again: the certificate" in line for line in server.errors))
         assert fetch(server, "two")["data"]
 
 

@@ -208,21 +208,32 @@ static void on_signal(int number, short what, void *user) {
     if (!shimmy_http_count(s->server.http)) event_base_loopexit(s->server.base, NULL);
 }
 
-/* New files are read for what comes; what was read before stays where one of them is broken. */
+/* ---- SIGHUP: files are read again, and what was read before stays where one of them is broken ---- */
+
+static void say_reloaded(const char *what, int outcome, const af_error *error) {
+    if (outcome < 0)
+        af_log(AF_LOG_ERROR, "%s; the %s in use stays", error->text, what);
+    else
+        af_log(AF_LOG_INFO, "read again: the %s", what);
+}
+
+static void reload_keys(shimmy_server *server) {
+    af_error error;
+    shimmy_keys *keys = NULL;
+    const int rc = shimmy_keys_open(server->options->api_key, server->options->api_keys, &keys, &error);
+    if (rc == 0) {
+        shimmy_keys_close(server->keys);
+        server->keys = keys;
+    }
+    say_reloaded("file of keys", rc, &error);
+}
+
 static void on_reload(int number, short what, void *user) {
     (void)number, (void)what;
     shimmy_server *server = &((serving *)user)->server;
     af_error error;
-    shimmy_keys *keys = NULL;
-    if (server->tls && shimmy_tls_reload(server->tls, &error) < 0)
-        af_log(AF_LOG_ERROR, "%s: kept as it was", error.text);
-    if (shimmy_keys_open(server->options->api_key, server->options->api_keys, &keys, &error) < 0) {
-        af_log(AF_LOG_ERROR, "%s: the keys stay as they were", error.text);
-        return;
-    }
-    shimmy_keys_close(server->keys);
-    server->keys = keys;
-    af_log(AF_LOG_INFO, "read again: %s", server->tls ? "certificate and keys" : "keys");
+    if (server->tls) say_reloaded("certificate", shimmy_tls_reload(server->tls, &error), &error);
+    if (server->options->api_keys) reload_keys(server);
 }
 
 static int open_signals(serving *s, af_error *error) {
