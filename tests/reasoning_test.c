@@ -55,6 +55,15 @@ static const struct row {
     {CHANNEL, "<|start|>assistant", "<|channel|>final<|message|>because", "", "because"},
     {CHANNEL, "<|start|>assistant", CHANNEL "why<|end|><|start|>assistant<|channel|>commentary", "why",
      "<|start|>assistant<|channel|>commentary"},
+    {CHANNEL, "<|start|>assistant",
+     CHANNEL "why<|end|><|start|>assistant<|channel|>commentary<|message|>I look. <|end|><|start|>assistant" CHANNEL
+             " and how<|end|><|start|>assistant<|channel|>final<|message|>because <|end|>",
+     "whyand how", "I look. because <|end|>"},
+    {CHANNEL, "<|start|>assistant", "<|channel|>commentary<|message|>I <|en look<|e", "", "I <|en look<|e"},
+    {CHANNEL, "<|start|>assistant",
+     CHANNEL "why<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}", "why",
+     "<|start|>assistant<|channel|>commentary to=functions.f<|message|>{}"}, /* a call: left to whoever reads it */
+    {CHANNEL, "<|start|>assistant", CHANNEL "why<|end|>" CHANNEL "x", "why", CHANNEL "x"},
     {CHANNEL, "<|start|>assistant", "<|channel|>analysis<|mess", "", "<|channel|>analysis<|mess"},
     {"<|think|>", "<|begin|>assistant", "<|think|>why<|end|><|begin|>assistant<|content|>because", "why", "because"},
 };

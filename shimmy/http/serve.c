@@ -75,7 +75,7 @@ static int show_tag(shimmy_server *server, const char *tag, af_ids *shown, af_er
 static int load_tags(shimmy_server *server, af_error *error) {
     const shimmy_tags *tags = shimmy_choose_tags(server->options->reasoning, mentions, server);
     if (!tags) return 0;
-    const char *const texts[] = {tags->open, tags->close, tags->instead, tags->after};
+    const char *const texts[] = {tags->open, tags->close, tags->instead, tags->aside, tags->turn};
     af_ids shown = {0};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof texts / sizeof *texts; i++) rc = show_tag(server, texts[i], &shown, error);

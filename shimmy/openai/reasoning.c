@@ -6,18 +6,26 @@
 
 /* As the models' own templates write them. */
 const shimmy_tags shimmy_tags_table[] = {
-    {"<think>", "</think>", NULL, NULL, "</think>"}, /* DeepSeek R1, Qwen 3, GLM, SmolLM3, MiniMax, ... */
-    {"<seed:think>", "</seed:think>", NULL, NULL, "</seed:think>"},              /* Seed-OSS */
-    {"<mm:think>", "</mm:think>", NULL, NULL, "</mm:think>"},                    /* MiniMax M3 */
-    {"[THINK]", "[/THINK]", NULL, NULL, "[/THINK]"},                             /* Magistral, Ministral 3 */
-    {"<|START_THINKING|>", "<|END_THINKING|>", NULL, NULL, "<|END_THINKING|>"},  /* Command R7B, A */
-    {"<|inner_prefix|>", "<|inner_suffix|>", NULL, NULL, "<|inner_suffix|>"},    /* Apertus */
-    {"<|channel>thought", "<channel|>", NULL, NULL, "<channel|>"},               /* Gemma 4 */
-    {"<|channel|>analysis<|message|>", "<|end|>", "<|channel|>final<|message|>", /* gpt-oss */
-     "<|start|>assistant<|channel|>final<|message|>", "<|channel|>analysis<|message|>"},
-    {"<|think|>", "<|end|>", "<|content|>", "<|begin|>assistant<|content|>", "<|begin|>assistant<|think|>"}, /* Solar */
-    {"<thinking>", "</thinking>", NULL, NULL, "</thinking>"}, /* Apriel 1.5 */
-    {"<reasoning>", "</reasoning>", NULL, NULL, "</reasoning>"},
+    {.open = "<think>", .close = "</think>", .mark = "</think>"}, /* DeepSeek R1, Qwen 3, GLM, SmolLM3, MiniMax, ... */
+    {.open = "<seed:think>", .close = "</seed:think>", .mark = "</seed:think>"},             /* Seed-OSS */
+    {.open = "<mm:think>", .close = "</mm:think>", .mark = "</mm:think>"},                   /* MiniMax M3 */
+    {.open = "[THINK]", .close = "[/THINK]", .mark = "[/THINK]"},                            /* Ministral 3 */
+    {.open = "<|START_THINKING|>", .close = "<|END_THINKING|>", .mark = "<|END_THINKING|>"}, /* Command R7B, A */
+    {.open = "<|inner_prefix|>", .close = "<|inner_suffix|>", .mark = "<|inner_suffix|>"},   /* Apertus */
+    {.open = "<|channel>thought", .close = "<channel|>", .mark = "<channel|>"},              /* Gemma 4 */
+    {.open = "<|channel|>analysis<|message|>", /* gpt-oss: OpenAI's harmony format */
+     .close = "<|end|>",
+     .instead = "<|channel|>final<|message|>",
+     .aside = "<|channel|>commentary<|message|>",
+     .turn = "<|start|>assistant",
+     .mark = "<|channel|>analysis<|message|>"},
+    {.open = "<|think|>", /* Solar */
+     .close = "<|end|>",
+     .instead = "<|content|>",
+     .turn = "<|begin|>assistant",
+     .mark = "<|begin|>assistant<|think|>"},
+    {.open = "<thinking>", .close = "</thinking>", .mark = "</thinking>"}, /* Apriel 1.5 */
+    {.open = "<reasoning>", .close = "</reasoning>", .mark = "</reasoning>"},
 };
 const size_t shimmy_tags_count = sizeof shimmy_tags_table / sizeof *shimmy_tags_table;
 
@@ -87,29 +95,47 @@ static void give_held(shimmy_split *split, size_t from, af_buf *to) {
     split->held.len = split->blank = 0;
 }
 
-/* Whether the word held is the tag, or its beginning. */
+/* Whether the word held is `turn` (NULL: nothing) and the tag, or the beginning of both. */
 typedef enum { MATCH_NONE, MATCH_PART, MATCH_WHOLE } match;
 
-static match match_held(const shimmy_split *split, const char *tag) {
-    const size_t n = split->held.len - split->blank;
-    if (!tag || n > strlen(tag) || memcmp(split->held.p + split->blank, tag, n) != 0) return MATCH_NONE;
-    return tag[n] ? MATCH_PART : MATCH_WHOLE;
+static match match_held(const shimmy_split *split, const char *turn, const char *tag) {
+    const char *word = split->held.p + split->blank;
+    const size_t n = split->held.len - split->blank, before = turn ? strlen(turn) : 0;
+    if (!tag || memcmp(word, turn ? turn : "", n < before ? n : before) != 0) return MATCH_NONE;
+    if (n <= before) return MATCH_PART;
+    if (n - before > strlen(tag) || memcmp(word + before, tag, n - before) != 0) return MATCH_NONE;
+    return tag[n - before] ? MATCH_PART : MATCH_WHOLE;
 }
 
-/* Before an answer or after its span: white space, then perhaps a tag. */
+/* Takes the word held for a tag, or waits while it may become one; false if it is none. */
+static bool take_tag(shimmy_split *split, const char *turn) {
+    const struct {
+        const char *tag;
+        shimmy_split_state then;
+    } ways[] = {{split->tags->open, SHIMMY_SPLIT_THINK},
+                {split->tags->instead, SHIMMY_SPLIT_CONTENT},
+                {split->tags->aside, SHIMMY_SPLIT_ASIDE}};
+    bool part = false;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const match found = match_held(split, turn, ways[i].tag);
+        part |= found == MATCH_PART;
+        if (found != MATCH_WHOLE) continue;
+        split->held.len = split->blank = 0;
+        split->thought = false;
+        split->state = ways[i].then;
+        return true;
+    }
+    return part;
+}
+
+/* Before an answer or after its span: white space, then perhaps a tag. After a span a further one needs its turn. */
 static void push_edge(shimmy_split *split, char c, shimmy_said *out) {
     const bool head = split->state == SHIMMY_SPLIT_HEAD;
+    const char *turn = head ? NULL : split->tags->turn;
     if (!af_buf_byte(&split->held, c)) return;
     if (is_blank(c) && split->held.len == split->blank + 1) {
         split->blank++;
-        return;
-    }
-    const match open = match_held(split, head ? split->tags->open : NULL);
-    const match other = match_held(split, head ? split->tags->instead : split->tags->after);
-    if (open == MATCH_WHOLE || other == MATCH_WHOLE) {
-        split->held.len = split->blank = 0;
-        split->state = open == MATCH_WHOLE ? SHIMMY_SPLIT_THINK : SHIMMY_SPLIT_CONTENT;
-    } else if (open == MATCH_NONE && other == MATCH_NONE) {
+    } else if (!(head || turn) || !take_tag(split, turn)) {
         split->state = SHIMMY_SPLIT_CONTENT;
         give_held(split, head ? 0 : split->blank, &out->content);
     }
@@ -142,6 +168,21 @@ static bool kept(const shimmy_split *split, const shimmy_said *out) {
     return !split->held.failed && !out->reasoning.failed && !out->content.failed;
 }
 
+/* Words to the user: as they are, up to the closing tag. */
+static void push_aside(shimmy_split *split, char c, shimmy_said *out) {
+    const char *close = split->tags->close;
+    if (c != close[split->matched]) {
+        af_buf_append(&out->content, close, split->matched);
+        split->matched = 0;
+    }
+    if (c != close[split->matched]) {
+        af_buf_byte(&out->content, c);
+    } else if (!close[++split->matched]) {
+        split->matched = 0;
+        split->state = SHIMMY_SPLIT_TAIL;
+    }
+}
+
 bool shimmy_split_push(shimmy_split *split, const char *text, size_t length, shimmy_said *out) {
     for (size_t i = 0; i < length; i++) {
         switch (split->state) {
@@ -150,6 +191,9 @@ bool shimmy_split_push(shimmy_split *split, const char *text, size_t length, shi
             return kept(split, out);
         case SHIMMY_SPLIT_THINK:
             push_thought(split, text[i], out);
+            break;
+        case SHIMMY_SPLIT_ASIDE:
+            push_aside(split, text[i], out);
             break;
         default:
             push_edge(split, text[i], out);
@@ -161,6 +205,8 @@ bool shimmy_split_push(shimmy_split *split, const char *text, size_t length, shi
 bool shimmy_split_finish(shimmy_split *split, shimmy_said *out) {
     if (split->state == SHIMMY_SPLIT_THINK && split->matched)
         give_thought(split, out);
+    else if (split->state == SHIMMY_SPLIT_ASIDE)
+        af_buf_append(&out->content, split->tags->close, split->matched);
     else if (split->state == SHIMMY_SPLIT_HEAD)
         give_held(split, 0, &out->content);
     else if (split->state == SHIMMY_SPLIT_TAIL)

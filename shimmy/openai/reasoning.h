@@ -4,7 +4,8 @@
  * between the tags goes to reasoning_content, the rest to content. Pure: pieces of text in, two buffers out; the same
  * whatever way the text is cut.
  *
- *   - A span counts at the beginning of an answer only: later on, a tag is something the model talks about.
+ *   - A span counts at the beginning of an answer only: later on, a tag is something the model talks about. Where an
+ *     answer is several messages (gpt-oss), each may be a span or content.
  *   - White space around a span belongs to neither side.
  *   - A tag that never closes leaves all of the answer in the reasoning; half a tag at the end is text.
  */
@@ -17,7 +18,8 @@
 typedef struct shimmy_tags {
     const char *open, *close;
     const char *instead; /* opens the answer of a model that did not think, or NULL; not part of the answer */
-    const char *after;   /* may follow `close`, or NULL; not part of the answer */
+    const char *aside;   /* opens words to the user before the answer, which `close` ends too, or NULL */
+    const char *turn;    /* may stand before open, instead and aside after the first `close`, or NULL */
     const char *mark;    /* what a template contains that knows these tags */
 } shimmy_tags;
 
@@ -42,12 +44,20 @@ typedef struct shimmy_said {
 
 void shimmy_said_clear(shimmy_said *said);
 
+typedef enum shimmy_split_state {
+    SHIMMY_SPLIT_CONTENT, /* to the end */
+    SHIMMY_SPLIT_HEAD,
+    SHIMMY_SPLIT_THINK,
+    SHIMMY_SPLIT_ASIDE,
+    SHIMMY_SPLIT_TAIL
+} shimmy_split_state;
+
 typedef struct shimmy_split {
     const shimmy_tags *tags;
-    enum { SHIMMY_SPLIT_CONTENT, SHIMMY_SPLIT_HEAD, SHIMMY_SPLIT_THINK, SHIMMY_SPLIT_TAIL } state;
+    shimmy_split_state state;
     af_buf held;    /* white space, then in HEAD and TAIL the beginning of a tag: not clear yet what they are */
     size_t blank;   /* of the held, the white space at the front */
-    size_t matched; /* THINK: bytes of `close` seen */
+    size_t matched; /* THINK, ASIDE: bytes of `close` seen */
     bool thought;   /* THINK: something other than white space was said */
 } shimmy_split;
 
