@@ -21,6 +21,7 @@ typedef struct af_gpu_adapter_info {
     uint32_t workgroup_bytes, workgroup_threads;
     uint32_t subgroup_min, subgroup_max;
     bool f16, subgroups, immediates, timestamps;
+    bool matrices; /* subgroups multiply f16 matrices of 16 by 16 into f32 */
 } af_gpu_adapter_info;
 
 const char *af_gpu_class_name(af_gpu_class class);

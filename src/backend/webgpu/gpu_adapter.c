@@ -1,4 +1,5 @@
 /* gpu_adapter.c - which GPUs there are, and which one a name means. */
+#include "backend/webgpu/gpu_dawn.h"
 #include "backend/webgpu/gpu_internal.h"
 
 #include "base/buf.h"
@@ -71,6 +72,7 @@ bool af_gpu_describe(const af_gpu_api *api, WGPUAdapter adapter, af_gpu_adapter_
     out->immediates =
         !api->native || api->wgpuAdapterHasFeature(adapter, (WGPUFeatureName)WGPUNativeFeature_Immediates);
     out->timestamps = api->wgpuAdapterHasFeature(adapter, WGPUFeatureName_TimestampQuery);
+    out->matrices = af_dawn_has_matrices(api, adapter);
     return true;
 }
 
@@ -93,6 +95,7 @@ static size_t request_adapters(const af_gpu_api *api, WGPUInstance instance, WGP
         WGPURequestAdapterOptions options = WGPU_REQUEST_ADAPTER_OPTIONS_INIT;
         options.powerPreference = asked[i].power;
         options.forceFallbackAdapter = asked[i].fallback;
+        options.nextInChain = (WGPUChainedStruct *)&af_dawn_adapter_toggles.chain; /* read only */
         WGPUAdapter found = NULL;
         api->wgpuInstanceRequestAdapter(instance, &options,
                                         (WGPURequestAdapterCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,

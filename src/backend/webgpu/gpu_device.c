@@ -1,4 +1,5 @@
 /* gpu_device.c - opening a device, its errors, its buffers. */
+#include "backend/webgpu/gpu_dawn.h"
 #include "backend/webgpu/gpu_internal.h"
 
 #include "base/log.h"
@@ -59,7 +60,7 @@ static WGPUInstance open_instance(const af_gpu_api *api) {
     WGPUInstanceDescriptor descriptor = WGPU_INSTANCE_DESCRIPTOR_INIT;
     WGPUInstanceExtras extras = {.chain.sType = (WGPUSType)WGPUSType_InstanceExtras,
                                  .backends = WGPUInstanceBackend_Primary}; /* without OpenGL: no display is needed */
-    if (api->native) descriptor.nextInChain = &extras.chain;
+    descriptor.nextInChain = api->native ? &extras.chain : (WGPUChainedStruct *)&af_dawn_adapter_toggles.chain;
     return api->wgpuCreateInstance(&descriptor);
 }
 
@@ -120,11 +121,13 @@ static int request_device(af_gpu *gpu, af_error *error) {
         features[count++] = gpu->api->native ? (WGPUFeatureName)WGPUNativeFeature_Subgroup : WGPUFeatureName_Subgroups;
     if (gpu->api->native && gpu->info.immediates) features[count++] = (WGPUFeatureName)WGPUNativeFeature_Immediates;
     if (gpu->info.timestamps) features[count++] = WGPUFeatureName_TimestampQuery;
+    if (gpu->info.matrices) features[count++] = AF_DAWN_FEATURE_MATRIX;
 
     WGPULimits limits = WGPU_LIMITS_INIT;
     gpu->api->wgpuAdapterGetLimits(gpu->adapter, &limits);
     limits.nextInChain = NULL;
     WGPUDeviceDescriptor descriptor = WGPU_DEVICE_DESCRIPTOR_INIT;
+    if (!gpu->api->native) descriptor.nextInChain = (WGPUChainedStruct *)&af_dawn_device_toggles.chain; /* read only */
     descriptor.requiredFeatureCount = count;
     descriptor.requiredFeatures = features;
     descriptor.requiredLimits = &limits;

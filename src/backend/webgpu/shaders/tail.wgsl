@@ -28,7 +28,7 @@ const THREADS = 256u;
 fn part(row: u32, which: u32, i: u32) -> f32 {
     let at = which * p.width + i;
     var v = y[row * p.y_stride + p.y_first + at];
-    if ((p.has_bias >> which & 1u) == 1u) { v += bias[at]; }
+    if (((p.has_bias >> which) & 1u) == 1u) { v += bias[at]; }
     return v;
 }
 
