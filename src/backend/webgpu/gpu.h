@@ -33,6 +33,12 @@ int af_gpu_list(af_gpu_adapter_info *out, size_t room, size_t *count, af_error *
 /* The adapter that a device name means, without opening it. */
 int af_gpu_find(const char *device, af_gpu_adapter_info *out, af_error *error);
 
+typedef enum af_gpu_matrices {
+    AF_GPU_MATRICES_NONE,
+    AF_GPU_MATRICES_SUBGROUP, /* the device multiplies them */
+    AF_GPU_MATRICES_EMULATED, /* our shaders do, for tests */
+} af_gpu_matrices;
+
 typedef struct af_gpu {
     const af_gpu_api *api;
     WGPUInstance instance;
@@ -40,9 +46,10 @@ typedef struct af_gpu {
     WGPUDevice device;
     WGPUQueue queue;
     af_gpu_adapter_info info;
-    uint64_t binding_limit; /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
-    bool use_subgroups;     /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
-    uint32_t subgroup_size; /* seen by a probe shader at open; 0: unknown */
+    uint64_t binding_limit;   /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
+    bool use_subgroups;       /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
+    uint32_t subgroup_size;   /* seen by a probe shader at open; 0: unknown */
+    af_gpu_matrices matrices; /* for prompts; AIRFRAME_GPU_MATRICES=0 or emulated, for tests */
     bool lost, closing;
     int read_mapped;   /* of af_gpu_read's buffer (af_gpu_map) */
     af_error pending;  /* first error not yet told */

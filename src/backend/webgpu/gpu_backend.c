@@ -16,11 +16,20 @@ static uint32_t larger(uint32_t a, uint32_t b) {
 
 /* ---- Subgroups ---- */
 
+/* Our matrices are laid out for them. */
+static void need_subgroups_of_32(af_gpu *gpu) {
+    if (gpu->matrices == AF_GPU_MATRICES_SUBGROUP && (!gpu->use_subgroups || gpu->subgroup_size != 32))
+        gpu->matrices = AF_GPU_MATRICES_NONE;
+}
+
 /* Runs probe.wgsl; 0 where subgroups are not to be used. A width that does not divide a workgroup is not used either.
  */
 static int probe_subgroups(af_gpu_backend *b, af_error *error) {
     af_gpu *gpu = b->gpu;
-    if (!gpu->use_subgroups) return AF_OK;
+    if (!gpu->use_subgroups) {
+        need_subgroups_of_32(gpu);
+        return AF_OK;
+    }
     const af_gpu_pipeline *p;
     int status = af_gpu_kernel(b->kernels, "probe", NULL, 0, &p, error);
     if (status != AF_OK) return status;
@@ -41,6 +50,7 @@ static int probe_subgroups(af_gpu_backend *b, af_error *error) {
     gpu->api->wgpuCommandEncoderRelease(encoder);
     gpu->api->wgpuBindGroupRelease(bind);
     af_gpu_buffer_free(gpu, out);
+    need_subgroups_of_32(gpu);
     gpu->use_subgroups = gpu->subgroup_size >= 32 && gpu->subgroup_size <= 128 && 128 % gpu->subgroup_size == 0;
     return status;
 }
@@ -160,7 +170,8 @@ static uint64_t info_bytes(af_gpu_backend *b) {
     b->rows_at = 4 * b->options.max_tokens;
     b->states_at = b->rows_at + b->options.max_rows;
     b->tiles_at = b->states_at + b->options.max_tokens;
-    b->pages_at = b->tiles_at + AF_GPU_TILE_WORDS * b->options.max_tokens;
+    b->wide_tiles_at = b->tiles_at + AF_GPU_TILE_WORDS * b->options.max_tokens;
+    b->pages_at = b->wide_tiles_at + AF_GPU_TILE_WORDS * b->options.max_tokens;
     const uint64_t runs = (uint64_t)b->pages_at + (uint64_t)b->max_seqs * b->plan->group_count * b->table_pages;
     const uint64_t turns = runs + (b->plan->carry_count ? 3ull * b->options.max_tokens : 0);
     b->runs_at = (uint32_t)runs;
@@ -198,6 +209,10 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     make(b, &b->packets, packets, "activations in eight bits", status, error);
     make(b, &b->attended_packets, packets, "activations in eight bits", status, error);
     make(b, &b->hidden_packets, packets, "activations in eight bits", status, error);
+    if (b->gpu->matrices) {
+        make(b, &b->halves, tokens * in * 2, "activations in half floats", status, error);
+        make(b, &b->factors, tokens * sizeof(float), "activations in half floats", status, error);
+    }
     make(b, &b->raw, raw_bytes, "what products give", status, error);
     make(b, &b->logits, logits, "logits", status, error);
     make(b, &b->states, states, "states", status, error);
@@ -228,7 +243,7 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     b->host_batch = table(b->options.max_tokens, 16, status, error);
     b->host_rows = table(b->options.max_rows, 4, status, error);
     b->host_states = table(b->options.max_tokens, 4, status, error);
-    b->host_tiles = table(b->options.max_tokens, 4 * AF_GPU_TILE_WORDS, status, error);
+    b->host_tiles = table(b->options.max_tokens, 8 * AF_GPU_TILE_WORDS, status, error);
     b->host_runs = table(b->options.max_tokens, 12, status, error);
     b->carries = table(plan->carry_count, sizeof *b->carries, status, error);
     b->result_ids = table(b->options.max_rows, sizeof *b->result_ids, status, error);
@@ -253,10 +268,10 @@ static void open_results(af_gpu_backend *b, int *status, af_error *error) {
 
 static void release_buffers(af_gpu_backend *b) {
     af_gpu *gpu = b->gpu;
-    WGPUBuffer *const single[] = {&b->small,          &b->normed,    &b->packets, &b->attended_packets,
-                                  &b->hidden_packets, &b->raw,       &b->logits,  &b->states,
-                                  &b->bests,          &b->choices,   &b->parts,   &b->batch_info,
-                                  &b->unused[0],      &b->unused[1], &b->crossing};
+    WGPUBuffer *const single[] = {
+        &b->small,     &b->normed,    &b->packets,  &b->attended_packets, &b->hidden_packets, &b->raw,
+        &b->logits,    &b->states,    &b->bests,    &b->choices,          &b->parts,          &b->batch_info,
+        &b->unused[0], &b->unused[1], &b->crossing, &b->halves,           &b->factors};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
         if (!b->values[v].shared) af_gpu_buffer_free(gpu, b->values[v].buffer);
@@ -269,8 +284,8 @@ static void release_buffers(af_gpu_backend *b) {
         af_gpu_buffer_free(gpu, b->tickets[i].state_readback);
     }
     af_gpu_close_carries(b);
-    const af_gpu_steps *const lists[] = {&b->general, &b->decode};
-    for (size_t k = 0; k < 2; k++)
+    const af_gpu_steps *const lists[] = {&b->general, &b->decode, &b->prompt};
+    for (size_t k = 0; k < 3; k++)
         for (size_t i = 0; i < lists[k]->count; i++)
             if (lists[k]->p[i].bind) gpu->api->wgpuBindGroupRelease(lists[k]->p[i].bind);
 }
@@ -288,9 +303,9 @@ static void gpu_close(af_backend *backend) {
     af_gpu_close(b->gpu);
     if (b->result_logits) af_os_pages_free(b->result_logits, b->result_bytes);
     if (b->result_state_memory) af_os_pages_free(b->result_state_memory, b->result_state_bytes);
-    void *const tables[] = {b->general.p,  b->decode.p,  b->values,      b->k_caches,      b->v_caches,
-                            b->host_batch, b->host_rows, b->host_states, b->result_states, b->host_tiles,
-                            b->host_runs,  b->carries,   b->host_turns,  b->result_ids,    b->result_rows};
+    void *const tables[] = {b->general.p,  b->prompt.p,   b->decode.p,    b->values,        b->k_caches,   b->v_caches,
+                            b->host_batch, b->host_rows,  b->host_states, b->result_states, b->host_tiles, b->host_runs,
+                            b->carries,    b->host_turns, b->result_ids,  b->result_rows};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) free(b->tickets[i].choose);
     free(b);

@@ -12,7 +12,8 @@
  *     states    of recurrent layers, a slot for each sequence
  *     batch     tokens, rows, page tables, angles (shaders/batch.wgsl): written by the host each step
  *
- * There are two lists of steps. The general one serves every batch; the decode list, for up to AF_GPU_DECODE tokens of
+ * There are three lists of steps. The general one serves every batch; the prompt list, where subgroups multiply
+ * matrices, those of many tokens (shaders/prompt_*.wgsl); the decode list, for up to AF_GPU_DECODE tokens of
  * as many sequences, has norms, residuals and quantization folded into the products (shaders/decode_*.wgsl): six
  * dispatches a layer of a dense model, where a dispatch that waits for another costs two microseconds.
  */
@@ -29,6 +30,7 @@
 #define AF_GPU_PARAMS       (AF_GPU_IMMEDIATE_BYTES / 4)
 #define AF_GPU_DECODE       8  /* tokens a decode step may have */
 #define AF_GPU_TILE         8  /* tokens of a tile of attend.wgsl */
+#define AF_GPU_PROMPT_TILE  64 /* tokens of a tile of prompt_attend.wgsl */
 #define AF_GPU_TILE_WORDS   3  /* that describe one: its first token, how many, positions of its sequence */
 #define AF_GPU_STRETCHES    64 /* parts a context is cut into, at most */
 #define AF_GPU_ARGMAX_PARTS 64
@@ -68,9 +70,11 @@ typedef enum af_gpu_grid {
     AF_GPU_GRID_ROWS,   /* x = count */
     AF_GPU_GRID_HEADS,  /* x fixed, y = count */
     AF_GPU_GRID_TILES,  /* x fixed, y = tiles of neighbouring tokens, z = parts of a tile */
+    AF_GPU_GRID_WIDE,   /* x fixed, y = wide tiles */
     AF_GPU_GRID_RUNS,   /* x fixed, y = runs of tokens of one sequence */
     AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, or the tiled one */
     AF_GPU_GRID_FLOAT,  /* float matrices in portions of tokens */
+    AF_GPU_GRID_PROMPT, /* tiles of 128 tokens, or 64, by 128 rows */
     AF_GPU_GRID_DECODE, /* 16 rows a workgroup, all tokens at once */
     AF_GPU_GRID_STRETCH /* x = stretches of the context, y = x of the step, z = count */
 } af_gpu_grid;
@@ -102,10 +106,10 @@ typedef struct af_gpu_step {
 
 /* What a batch changes in the steps. */
 typedef struct af_gpu_shape {
-    uint32_t tokens, rows, states, tiles, runs;
+    uint32_t tokens, rows, states, tiles, wide_tiles, runs;
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
-    bool decode; /* the decode list runs */
+    bool decode, prompt; /* that list runs; neither: the general one */
 } af_gpu_shape;
 
 typedef struct af_gpu_steps {
@@ -139,7 +143,7 @@ typedef struct af_gpu_backend {
     af_gpu *gpu;
     af_gpu_kernels *kernels;
     af_gpu_weights *weights;
-    af_gpu_steps general, decode;
+    af_gpu_steps general, decode, prompt;
     af_gpu_pace pace;
     struct af_gpu_profile *profile; /* NULL: not asked for */
 
@@ -148,17 +152,18 @@ typedef struct af_gpu_backend {
     af_gpu_value *values; /* (plan->value_count) */
     WGPUBuffer normed, raw, logits, states, choices, bests, parts, unused[2];
     WGPUBuffer packets, attended_packets, hidden_packets;
+    WGPUBuffer halves, factors;      /* activations for prompt_linear.wgsl */
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
     WGPUBuffer *carries;             /* (plan->carry_count): (slot, floats) */
     WGPUBuffer batch_info;
-    uint32_t rows_at, states_at, tiles_at, pages_at, runs_at, turns_at; /* parts of batch_info, in u32 */
+    uint32_t rows_at, states_at, tiles_at, wide_tiles_at, pages_at, runs_at, turns_at; /* parts of batch_info, in u32 */
     uint32_t table_pages; /* entries of a group's page table for one sequence */
     uint32_t turn_pairs;  /* of all ropes together, a token */
     uint32_t max_seqs;
     uint64_t kv_bytes, buffer_bytes; /* of caches and states; of all buffers but weights */
 
     /* host side of a batch */
-    uint32_t *host_batch, *host_rows, *host_states, *host_tiles, *host_runs;
+    uint32_t *host_batch, *host_rows, *host_states, *host_tiles, *host_runs; /* host_tiles: the wide ones last */
     float *host_turns;
     struct {
         af_gpu_ticket *ticket;
@@ -212,6 +217,11 @@ static inline uint32_t af_gpu_value_row(const af_cache *c, af_kv_type type) {
 static inline uint64_t af_gpu_row_bytes(uint32_t row, af_kv_type type) {
     const uint32_t scales = type == AF_KV_Q8_0 ? (row / 32 + 1) / 2 * 4 : 0; /* whole words */
     return (uint64_t)row * af_kv_cost_of(type).elem + scales;
+}
+
+/* The list that a batch of this shape runs. */
+static inline const af_gpu_steps *af_gpu_steps_for(const af_gpu_backend *b, const af_gpu_shape *shape) {
+    return shape->decode ? &b->decode : shape->prompt ? &b->prompt : &b->general;
 }
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #define CHOSEN        UINT32_MAX /* shaders/batch.wgsl */
+#define PROMPT_FROM   32         /* tokens from which the prompt list is the faster one */
 #define STRETCH_BLOCK 64         /* positions that decode_attend.wgsl takes at a time */
 
 static uint32_t choice_slot(const af_gpu_backend *b, af_ticket ticket) {
@@ -78,19 +79,19 @@ static uint32_t positions_of(const af_batch *batch, uint32_t t) {
     return batch->tokens[t].position + 1;
 }
 
-/* Tiles of neighbouring tokens of one sequence, for attention. */
-static uint32_t write_tiles(af_gpu_backend *b, const af_batch *batch) {
-    uint32_t count = 0, positions = 0;
+/* Tiles of up to `most` neighbouring tokens of one sequence, for attention. */
+static uint32_t write_tiles(af_gpu_backend *b, const af_batch *batch, uint32_t most, uint32_t at) {
+    uint32_t count = 0, positions = 0, *tiles = b->host_tiles + (at - b->tiles_at);
     for (uint32_t t = 0, n; t < batch->token_count; t += n) {
         n = 1;
         if (t == 0 || batch->tokens[t].seq != batch->tokens[t - 1].seq) positions = positions_of(batch, t);
-        while (n < AF_GPU_TILE && t + n < batch->token_count && batch->tokens[t + n].seq == batch->tokens[t].seq) n++;
-        uint32_t *tile = b->host_tiles + AF_GPU_TILE_WORDS * (size_t)count++;
+        while (n < most && t + n < batch->token_count && batch->tokens[t + n].seq == batch->tokens[t].seq) n++;
+        uint32_t *tile = tiles + AF_GPU_TILE_WORDS * (size_t)count++;
         tile[0] = t;
         tile[1] = n;
         tile[2] = positions;
     }
-    write_info(b, b->tiles_at, b->host_tiles, AF_GPU_TILE_WORDS * (size_t)count);
+    write_info(b, at, tiles, AF_GPU_TILE_WORDS * (size_t)count);
     return count;
 }
 
@@ -130,7 +131,9 @@ af_gpu_shape af_gpu_write_batch(af_gpu_backend *b, const af_batch *batch, af_tic
     write_rows(b, batch, ticket);
     af_gpu_shape shape = shape_of(batch, ticket, choice_slot(b, id));
     shape.decode = is_decode(b, batch);
-    shape.tiles = write_tiles(b, batch);
+    shape.prompt = !shape.decode && b->prompt.count > 0 && batch->token_count >= PROMPT_FROM;
+    shape.tiles = write_tiles(b, batch, AF_GPU_TILE, b->tiles_at);
+    if (shape.prompt) shape.wide_tiles = write_tiles(b, batch, AF_GPU_PROMPT_TILE, b->wide_tiles_at);
     shape.runs = write_runs(b, batch);
     return shape;
 }

@@ -81,7 +81,7 @@ static void compile_state(af_gpu_compiler *c, const af_op *op) {
 
 /* ---- The plan ---- */
 
-/* An upper bound on what an operation's small tensors take, in both lists together. */
+/* An upper bound on what an operation's small tensors take, in all lists together. */
 static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
     uint64_t bytes = 0;
     switch (op->kind) {
@@ -123,7 +123,7 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
         bytes = af_gpu_experts_small(op);
         break;
     }
-    return 2 * bytes;
+    return 3 * bytes;
 }
 
 void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op) {
@@ -153,8 +153,11 @@ int af_gpu_compile(af_gpu_backend *b, af_error *error) {
     }
     c.steps = &b->decode;
     af_gpu_compile_decode_list(&c);
+    c.steps = &b->prompt;
+    if (b->gpu->matrices && !b->options.exact) af_gpu_compile_prompt_list(&c);
     af_gpu_weights_done(b->weights);
     if (c.status == AF_OK) c.status = af_gpu_check(b->gpu, error);
-    const size_t most = b->general.count > b->decode.count ? b->general.count : b->decode.count;
+    size_t most = b->general.count > b->decode.count ? b->general.count : b->decode.count;
+    if (b->prompt.count > most) most = b->prompt.count;
     return c.status == AF_OK ? af_gpu_profile_open(b->gpu, most, &b->profile, error) : c.status;
 }

@@ -81,5 +81,6 @@ void af_gpu_compile_experts(af_gpu_compiler *c, const af_op *op);
 uint64_t af_gpu_experts_small(const af_op *op); /* bytes that either takes of the small tensors */
 
 void af_gpu_compile_decode_list(af_gpu_compiler *c);
+void af_gpu_compile_prompt_list(af_gpu_compiler *c);
 
 #endif

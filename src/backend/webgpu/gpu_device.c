@@ -146,10 +146,14 @@ static int request_device(af_gpu *gpu, af_error *error) {
 
 static void read_environment(af_gpu *gpu) {
     const char *limit = getenv("AIRFRAME_GPU_BINDING_LIMIT"), *subgroups = getenv("AIRFRAME_GPU_SUBGROUPS");
+    const char *matrices = getenv("AIRFRAME_GPU_MATRICES");
     const uint64_t asked = limit ? strtoull(limit, NULL, 10) : 0;
     gpu->binding_limit = gpu->info.binding_bytes & ~(uint64_t)255;
     if (asked >= 4096 && asked < gpu->binding_limit) gpu->binding_limit = asked & ~(uint64_t)255;
     gpu->use_subgroups = gpu->info.subgroups && !(subgroups && strcmp(subgroups, "0") == 0);
+    gpu->matrices = gpu->info.matrices && gpu->info.f16 ? AF_GPU_MATRICES_SUBGROUP : AF_GPU_MATRICES_NONE;
+    if (matrices && strcmp(matrices, "0") == 0) gpu->matrices = AF_GPU_MATRICES_NONE;
+    if (matrices && strcmp(matrices, "emulated") == 0 && gpu->info.f16) gpu->matrices = AF_GPU_MATRICES_EMULATED;
 }
 
 int af_gpu_open(const char *device, af_gpu **out, af_error *error) {

@@ -3,6 +3,14 @@
 
 #define WRITES(binding) (1u << (binding))
 
+/* For heads of up to `widest` elements. */
+#define PROMPT_ATTEND(widest)                                                                                          \
+    {                                                                                                                  \
+        "prompt_attend_" #widest,                                                                                      \
+            {"batch.wgsl", "cache.wgsl", "matrix.wgsl", "widest_" #widest ".wgsl", "prompt_attend.wgsl"},              \
+            "prompt_attend", 6, WRITES(5)                                                                              \
+    }
+
 const af_gpu_kernel_row af_gpu_kernel_table[] = {
     {"embed", {"batch.wgsl", "block.wgsl", "embed.wgsl"}, "embed", 6, WRITES(5)},
     {"embed_float", {"batch.wgsl", "embed_float.wgsl"}, "embed_float", 5, WRITES(4)},
@@ -33,6 +41,11 @@ const af_gpu_kernel_row af_gpu_kernel_table[] = {
     {"experts_float", {"experts.wgsl", "experts_float.wgsl"}, "experts", 6, WRITES(3)},
     {"experts_glu", {"packet.wgsl", "experts_glu.wgsl"}, "experts_glu", 3, WRITES(1) | WRITES(2)},
     {"argmax", {"argmax.wgsl"}, "argmax", 3, WRITES(1) | WRITES(2)},
+    {"prompt_norm", {"row_sum.wgsl", "prompt_norm.wgsl"}, "prompt_norm", 4, WRITES(2) | WRITES(3)},
+    {"prompt_linear", {"block.wgsl", "matrix.wgsl", "prompt_linear.wgsl"}, "prompt_linear", 6, WRITES(5)},
+    PROMPT_ATTEND(32),
+    PROMPT_ATTEND(64),
+    PROMPT_ATTEND(128),
     {"probe", {"probe.wgsl"}, "probe", 1, WRITES(0)},
     {0},
 };

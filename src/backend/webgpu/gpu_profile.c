@@ -13,7 +13,7 @@
 typedef struct kind {
     const char *kernel;
     uint32_t x;
-    bool decode;
+    const char *list;
     uint64_t count;
     uint64_t bytes; /* of weights, of all together */
     double nanoseconds;
@@ -98,8 +98,8 @@ static void print_kind(const kind *k, double rate) {
         snprintf(bytes, sizeof bytes, "%10.2f %8.1f %6.0f%%", (double)k->bytes / (double)k->count / 1e6, speed,
                  rate > 0 ? 100 * speed / rate : 0.0);
     }
-    af_trace("%-16s %8u %7s %9llu %10.2f %9.2f %s", k->kernel, k->x, k->decode ? "decode" : "general",
-             (unsigned long long)k->count, k->nanoseconds / 1e6, k->nanoseconds / 1e3 / (double)k->count, bytes);
+    af_trace("%-16s %8u %7s %9llu %10.2f %9.2f %s", k->kernel, k->x, k->list, (unsigned long long)k->count,
+             k->nanoseconds / 1e6, k->nanoseconds / 1e3 / (double)k->count, bytes);
 }
 
 static void print(af_gpu_profile *p) {
@@ -142,21 +142,22 @@ void af_gpu_profile_resolve(af_gpu_profile *p, WGPUCommandEncoder encoder, const
     p->gpu->api->wgpuCommandEncoderResolveQuerySet(encoder, p->queries, 0, (uint32_t)steps->count * 2, p->resolved, 0);
 }
 
-static kind *find_kind(af_gpu_profile *p, const af_gpu_step *s, bool decode) {
+static kind *find_kind(af_gpu_profile *p, const af_gpu_step *s, const char *list) {
     for (size_t i = 0; i < p->kind_count; i++)
-        if (p->kinds[i].kernel == s->kernel && p->kinds[i].x == s->x && p->kinds[i].decode == decode)
-            return &p->kinds[i];
+        if (p->kinds[i].kernel == s->kernel && p->kinds[i].x == s->x && p->kinds[i].list == list) return &p->kinds[i];
     if (p->kind_count == KINDS) return &p->kinds[KINDS - 1];
-    p->kinds[p->kind_count] = (kind){.kernel = s->kernel, .x = s->x, .decode = decode};
+    p->kinds[p->kind_count] = (kind){.kernel = s->kernel, .x = s->x, .list = list};
     return &p->kinds[p->kind_count++];
 }
 
 void af_gpu_profile_collect(af_gpu_profile *p, const af_gpu_steps *steps, const af_gpu_shape *shape) {
     if (af_gpu_read(p->gpu, p->resolved, 0, p->times, steps->count * 16, NULL) != AF_OK) return;
+    static const char general[] = "general", decode[] = "decode", prompt[] = "prompt"; /* told apart by address */
+    const char *list = shape->decode ? decode : shape->prompt ? prompt : general;
     for (size_t i = 0; i < steps->count; i++) {
         const af_gpu_step *s = &steps->p[i];
         if ((s->per_row ? shape->rows : shape->tokens) == 0) continue;
-        kind *k = find_kind(p, s, shape->decode);
+        kind *k = find_kind(p, s, list);
         k->count++;
         k->bytes += s->bytes;
         k->nanoseconds += (double)(p->times[2 * i + 1] - p->times[2 * i]) * p->period;

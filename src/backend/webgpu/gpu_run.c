@@ -45,6 +45,18 @@ static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass
 #define TILED_FROM     24 /* tokens from which the tiled kernel is the faster one */
 #define DECODE_OUTPUTS 16 /* rows a workgroup of decode_linear.wgsl makes */
 
+#define PROMPT_ROWS   128 /* of prompt_linear.wgsl's tiles; tokens: as many, or half */
+#define ENOUGH_GROUPS 160 /* of large tiles: fewer leave a large GPU idle */
+
+static void encode_prompt(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
+                          const uint32_t *params, uint32_t count) {
+    const uint32_t rows = (s->x + PROMPT_ROWS - 1) / PROMPT_ROWS, tokens = (count + 127) / 128;
+    if (rows * tokens >= ENOUGH_GROUPS)
+        dispatch(b, pass, s, s->pipelines[0], params, (grid){tokens, rows, 1});
+    else
+        dispatch(b, pass, s, s->pipelines[1], params, (grid){(count + 63) / 64, rows, 1});
+}
+
 static void set_shape(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t count, uint32_t *params) {
     memcpy(params, s->params, sizeof s->params);
     if (s->count_at >= 0) params[s->count_at] = count;
@@ -71,6 +83,12 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
         return;
     case AF_GPU_GRID_TILES:
         dispatch(b, pass, s, p, params, (grid){s->x, shape->tiles, s->parts});
+        return;
+    case AF_GPU_GRID_WIDE:
+        dispatch(b, pass, s, p, params, (grid){s->x, shape->wide_tiles, 1});
+        return;
+    case AF_GPU_GRID_PROMPT:
+        encode_prompt(b, pass, s, params, count);
         return;
     case AF_GPU_GRID_RUNS:
         dispatch(b, pass, s, p, params, (grid){s->x, shape->runs, 1});

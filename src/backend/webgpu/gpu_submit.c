@@ -160,7 +160,7 @@ int af_gpu_begin(af_backend *backend, const af_batch *batch, af_error *error) {
     b->pace.submits = 0;
     b->now.ticket = ticket;
     b->now.shape = af_gpu_write_batch(b, batch, id, ticket);
-    b->now.steps = b->now.shape.decode ? &b->decode : &b->general;
+    b->now.steps = af_gpu_steps_for(b, &b->now.shape);
     return AF_OK;
 }
 
