@@ -87,6 +87,22 @@ def test_without_subgroups_logits_are_within_the_same_tolerance(name):
     assert_fast(vector("logits", name), env={"AIRFRAME_GPU_SUBGROUPS": "0"})
 
 
+# What a device with matrices of subgroups runs, with those in plain WGSL: products of every bit layout, and attention.
+@pytest.mark.parametrize("name", ["nano-llama-q2_k", "nano-llama-q4_k_m", "nano-llama-q5_1", "nano-llama-q8_0"])
+def test_prompts_by_matrices_of_subgroups_are_within_the_same_tolerance(name):
+    spec = vector("logits", name)
+    plain, _ = rows_of(spec)
+    found, expected = rows_of(spec, env={"AIRFRAME_GPU_MATRICES": "emulated"})
+    assert not np.array_equal(found, plain), "the matrices' shaders ran"
+    assert np.sqrt(np.mean((found - expected) ** 2)) / expected.std() <= spec["tolerance"]["int8_rms"]
+
+
+def test_verify_finds_no_excess_in_prompts_by_matrices_of_subgroups():
+    result = shimmy_json("verify", MODELS / "nano-phi3-q4_0.gguf", "--device", DEVICE,
+                         env={"AIRFRAME_GPU_MATRICES": "emulated"})
+    assert result["excesses"] == 0, [r for r in result["rows"] if r["excess"]]
+
+
 @pytest.mark.parametrize("name", ["nano-llama-q4_k_m", "nano-gemma3-q8_0"])
 def test_neighbours_change_nothing_but_rounding(name):
     spec = vector("logits", name)

@@ -19,6 +19,7 @@ static void describe_features(const af_gpu_adapter_info *gpu, af_device_info *ou
     add_feature(out, "push-constants", gpu->immediates, "it is required: this GPU is not used");
     add_feature(out, "subgroups", gpu->subgroups, "sums go through workgroup memory: slower decoding");
     add_feature(out, "shader-f16", gpu->f16, "shaders unpack half floats to f32 themselves: slower prompts");
+    add_feature(out, "subgroup-matrices", gpu->matrices, "prompts by int8 products: two to three times slower");
     add_feature(out, "timestamp-query", gpu->timestamps, "no times of single operations");
 }
 

@@ -1,7 +1,8 @@
 // cache_store.wgsl - a head's key or value as the words of its row in the cache (cache.wgsl).
 //
 // The shader that stores puts the elements into row_values, calls settle_row, and then asks for words.
-var<workgroup> row_values: array<f32, 1024>;
+// ROW_FLOATS, the most elements of a row, is stated by it too.
+var<workgroup> row_values: array<f32, ROW_FLOATS>;
 var<workgroup> row_scales: array<f32, 32>; // of q8_0, for each block of 32 elements
 
 // Chooses scales: the largest magnitude / 127, as f16 keeps it. Every thread of the workgroup calls it, at least 32.

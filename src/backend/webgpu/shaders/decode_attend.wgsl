@@ -34,6 +34,7 @@ override V_DIM: u32 = 64u;
 override STRETCHES: u32 = 64u; // places in parts for one head
 override GROUPS: u32 = 8u;     // of threads that take positions in turn, each V_DIM / 2 wide
 const THREADS = 256u;
+const ROW_FLOATS = 256u;
 const BLOCK = 64u;
 const NEVER = -3.0e38;
 var<workgroup> queries: array<vec4<f32>, 512>; // (head of the share, K_DIM / 4)

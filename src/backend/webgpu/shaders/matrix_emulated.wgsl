@@ -8,9 +8,12 @@ struct Sum { half_row: array<f32, 8> }
 
 var<private> lane: u32;
 
+// 16, but compilers do not know it, who would unroll the loops and take minutes.
+fn sixteen() -> u32 { return 16u + (lane >> 6u); }
+
 fn load_left(at: u32, stride: u32) -> Left {
     var l: Left;
-    for (var k = 0u; k < 16u; k++) { l.row[k] = tile[at + lane / 2u * stride + k / 4u][k % 4u]; }
+    for (var k = 0u; k < sixteen(); k++) { l.row[k] = tile[at + lane / 2u * stride + k / 4u][k % 4u]; }
     return l;
 }
 
@@ -21,9 +24,9 @@ fn load_right_rows(at: u32, stride: u32) -> Right { return Right(4u * at, 4u * s
 fn multiply_add(left: Left, right: Right, sum: Sum) -> Sum {
     var l = left;
     var s = sum;
-    for (var i = 0u; i < 8u; i++) {
+    for (var i = 0u; i < sixteen() / 2u; i++) {
         let column = right.at + (lane % 2u * 8u + i) * right.across;
-        for (var k = 0u; k < 16u; k++) {
+        for (var k = 0u; k < sixteen(); k++) {
             let from_ = column + k * right.down;
             s.half_row[i] += f32(l.row[k]) * f32(tile[from_ / 4u][from_ % 4u]);
         }
@@ -33,7 +36,7 @@ fn multiply_add(left: Left, right: Right, sum: Sum) -> Sum {
 
 fn store_sum(sum: Sum, at: u32, stride: u32) {
     var s = sum;
-    for (var i = 0u; i < 8u; i++) { strip[at + lane / 2u * stride + lane % 2u * 8u + i] = s.half_row[i]; }
+    for (var i = 0u; i < sixteen() / 2u; i++) { strip[at + lane / 2u * stride + lane % 2u * 8u + i] = s.half_row[i]; }
 }
 
 fn four_halves(bits: vec2<u32>) -> vec4<f16> {

@@ -4,6 +4,9 @@
 // One workgroup of four subgroups for each (head, tile); a subgroup has 16 of the tokens. Keys are taken 64 at a time,
 // twice: first only for the largest score of each token, then for weights and sums. So no sum of values is ever
 // scaled, which matrices of subgroups cannot do row by row. Two threads share a token's row of scores.
+//
+// A query rounded to f16 would turn into errors of its scores, and those of the weights, in proportion to the scores. So
+// it is two f16, the rounded one and what is left; for the largest score the first will do, as weights are relative to it.
 struct Params {
     group: u32,    // offset of the cache group's page table in a sequence's
     window: u32,   // 0: everything
@@ -44,13 +47,15 @@ fn store_eight(at: u32, v: vec4<u32>) {
     tile[at + 1u] = four_halves(v.zw);
 }
 
-fn stage_queries(first: u32, count: u32, head: u32, local: u32) {
+// Queries rounded to f16; or, `rest`, what that leaves.
+fn stage_queries(first: u32, count: u32, head: u32, rest: bool, local: u32) {
     let fours = K_DIM / 4u;
     for (var i = local; i < KEYS * fours; i += THREADS) {
         let t = i / fours;
         let from_ = (first + t) * p.q_stride + head * K_DIM + i % fours * 4u;
         var v = vec4<f32>();
         if (t < count) { v = vec4<f32>(q[from_], q[from_ + 1u], q[from_ + 2u], q[from_ + 3u]) * p.scale; }
+        if (rest) { v -= vec4<f32>(vec4<f16>(v)); }
         tile[t * ROW + i % fours] = vec4<f16>(v);
     }
 }
@@ -99,26 +104,35 @@ fn load_queries(at: u32) -> Queries {
     return q;
 }
 
-// Sixteen keys' scores for them.
-fn score_keys(q: Queries, key: u32) -> Sum {
+// `sum` and sixteen keys' scores for them.
+fn score_keys(q: Queries, key: u32, sum: Sum) -> Sum {
     let at = key * ROW;
-    var s: Sum;
-    s = multiply_add(q.a, load_right_columns(at, ROW), s);
+    var s = multiply_add(q.a, load_right_columns(at, ROW), sum);
     if (K_DIM > 16u) { s = multiply_add(q.b, load_right_columns(at + 4u, ROW), s); }
     if (K_DIM > 32u) { s = multiply_add(q.c, load_right_columns(at + 8u, ROW), s); }
     if (K_DIM > 48u) { s = multiply_add(q.d, load_right_columns(at + 12u, ROW), s); }
-    if (K_DIM > 64u) { s = multiply_add(q.e, load_right_columns(at + 4u, ROW), s); }
+    if (K_DIM > 64u) { s = multiply_add(q.e, load_right_columns(at + 16u, ROW), s); }
     if (K_DIM > 80u) { s = multiply_add(q.f, load_right_columns(at + 20u, ROW), s); }
     if (K_DIM > 96u) { s = multiply_add(q.g, load_right_columns(at + 24u, ROW), s); }
     if (K_DIM > 112u) { s = multiply_add(q.h, load_right_columns(at + 28u, ROW), s); }
     return s;
 }
 
-fn score_block(q: Queries, strip_at: u32) {
-    store_sum(score_keys(q, 0u), strip_at, STRIP_ROW);
-    store_sum(score_keys(q, 16u), strip_at + 16u, STRIP_ROW);
-    store_sum(score_keys(q, 32u), strip_at + 32u, STRIP_ROW);
-    store_sum(score_keys(q, 48u), strip_at + 48u, STRIP_ROW);
+// Near enough for the largest score.
+fn score_block(q: Queries, at: u32) {
+    var none: Sum;
+    store_sum(score_keys(q, 0u, none), at, STRIP_ROW);
+    store_sum(score_keys(q, 16u, none), at + 16u, STRIP_ROW);
+    store_sum(score_keys(q, 32u, none), at + 32u, STRIP_ROW);
+    store_sum(score_keys(q, 48u, none), at + 48u, STRIP_ROW);
+}
+
+fn score_block_finely(q: Queries, rest: Queries, at: u32) {
+    var none: Sum;
+    store_sum(score_keys(q, 0u, score_keys(rest, 0u, none)), at, STRIP_ROW);
+    store_sum(score_keys(q, 16u, score_keys(rest, 16u, none)), at + 16u, STRIP_ROW);
+    store_sum(score_keys(q, 32u, score_keys(rest, 32u, none)), at + 32u, STRIP_ROW);
+    store_sum(score_keys(q, 48u, score_keys(rest, 48u, none)), at + 48u, STRIP_ROW);
 }
 
 // The weights of four keys, whose scores begin at strip[at].
@@ -168,9 +182,13 @@ fn prompt_attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocat
     let begin = select(0u, t.position + 1u - min(p.window, t.position + 1u), p.window > 0u);
     let mine = subgroup * 16u;
 
-    stage_queries(first, count, head, local);
+    stage_queries(first, count, head, false, local);
     workgroupBarrier();
     let queries = load_queries(mine * ROW);
+    workgroupBarrier();
+    stage_queries(first, count, head, true, local);
+    workgroupBarrier();
+    let rest = load_queries(mine * ROW);
     workgroupBarrier();
 
     // A thread's token and which half of the keys of a block it looks at.
@@ -199,7 +217,7 @@ fn prompt_attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocat
     for (var start = begin; start <= last; start += KEYS) {
         stage_keys(pages, start, last, kv_head, local);
         workgroupBarrier();
-        score_block(queries, mine * STRIP_ROW);
+        score_block_finely(queries, rest, mine * STRIP_ROW);
         workgroupBarrier();
         stage_values(pages, start, last, kv_head, local);
         for (var k = 0u; k < 32u; k += 4u) {

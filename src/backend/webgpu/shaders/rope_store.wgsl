@@ -32,6 +32,7 @@ override K_BIAS: u32 = 0u;
 override Q_WIDTH: u32 = 64u; // elements of a head that are normed, the first ones
 override K_WIDTH: u32 = 64u;
 const THREADS = 64u;
+const ROW_FLOATS = 1024u;
 
 struct HeadNorm { kind: u32, width: u32, eps: f32, weights: u32, biased: bool, bias: u32 }
 
