@@ -209,7 +209,7 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     make(b, &b->packets, packets, "activations in eight bits", status, error);
     make(b, &b->attended_packets, packets, "activations in eight bits", status, error);
     make(b, &b->hidden_packets, packets, "activations in eight bits", status, error);
-    if (b->gpu->matrices) {
+    if (!b->gpu || b->gpu->matrices) { /* without a device what may be needed is counted */
         make(b, &b->halves, tokens * in * 2, "activations in half floats", status, error);
         make(b, &b->factors, tokens * sizeof(float), "activations in half floats", status, error);
     }
