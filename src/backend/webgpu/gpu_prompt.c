@@ -57,6 +57,7 @@ static void product_step(af_gpu_compiler *c, const af_op *op, const af_gpu_produ
     af_gpu_place(m, seg, place);
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_PROMPT);
     s->x = seg->rows;
+    s->bytes = af_gpu_streams_of(m->layout, seg->rows, m->cols).bytes;
     s->count_at = 7;
     const uint32_t params[] = {place[0],
                                place[1],
