@@ -67,6 +67,9 @@ void af_gpu_count_batch(af_gpu *gpu);
 
 /* AF_OK, or the first error since the last check. */
 int af_gpu_check(af_gpu *gpu, af_error *error);
+/* Until it is told NULL, the first error of calls that this thread makes goes to *into, named after `doing`: for
+ * threads beside the one that checks. */
+void af_gpu_hear(const char *doing, af_error *into);
 /* Runs callbacks that are due; waits until the queue is empty if `wait`. */
 void af_gpu_poll(af_gpu *gpu, bool wait);
 

@@ -32,6 +32,7 @@ static int probe_subgroups(af_gpu_backend *b, af_error *error) {
     }
     const af_gpu_pipeline *p;
     int status = af_gpu_kernel(b->kernels, "probe", NULL, 0, &p, error);
+    if (status == AF_OK) status = af_gpu_kernels_make(b->kernels, error);
     if (status != AF_OK) return status;
     WGPUBuffer out = af_gpu_buffer(gpu, 16, AF_GPU_STORAGE, "a probe", error);
     if (!out) return AF_ENOMEM;

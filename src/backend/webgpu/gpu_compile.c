@@ -63,7 +63,7 @@ static void compile_embed(af_gpu_compiler *c, const af_op *op) {
 int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error) {
     af_gpu_compiler c = {.b = b, .steps = &b->general, .status = AF_OK, .error = error};
     embed_steps(&c, &(embedding){.name = w->name, .scale = 1.0f, .batch_info = batch, .out = out}, w);
-    return c.status;
+    return c.status == AF_OK ? af_gpu_kernels_make(b->kernels, error) : c.status;
 }
 
 static void compile_norm(af_gpu_compiler *c, const af_op *op) {
@@ -157,6 +157,7 @@ int af_gpu_compile(af_gpu_backend *b, af_error *error) {
     if (b->gpu->matrices && !b->options.exact) af_gpu_compile_prompt_list(&c);
     af_gpu_weights_done(b->weights);
     if (c.status == AF_OK) c.status = af_gpu_check(b->gpu, error);
+    if (c.status == AF_OK) c.status = af_gpu_kernels_make(b->kernels, error);
     size_t most = b->general.count > b->decode.count ? b->general.count : b->decode.count;
     if (b->prompt.count > most) most = b->prompt.count;
     return c.status == AF_OK ? af_gpu_profile_open(b->gpu, most, &b->profile, error) : c.status;

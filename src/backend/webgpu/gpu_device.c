@@ -15,13 +15,25 @@ static int view_length(WGPUStringView view) {
 
 /* ---- Callbacks ---- */
 
+static _Thread_local struct {
+    const char *doing;
+    af_error *into; /* NULL: the device's own */
+} hearing;
+
+void af_gpu_hear(const char *doing, af_error *into) {
+    hearing.doing = doing;
+    hearing.into = into;
+    if (into) into->code = AF_OK;
+}
+
 static void on_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message, void *user, void *unused) {
     (void)device, (void)unused;
     af_gpu *gpu = user;
-    if (gpu->pending.code) return;
+    af_error *into = hearing.into ? hearing.into : &gpu->pending;
+    const char *doing = hearing.into ? hearing.doing : gpu->doing ? gpu->doing : "working";
+    if (into->code) return;
     const int code = type == WGPUErrorType_OutOfMemory ? AF_ENOMEM : AF_EUNSUPPORTED;
-    af_fail(&gpu->pending, code, "gpu: %s: %.*s", gpu->doing ? gpu->doing : "working", view_length(message),
-            message.data ? message.data : "");
+    af_fail(into, code, "gpu: %s: %.*s", doing, view_length(message), message.data ? message.data : "");
 }
 
 static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUStringView message, void *user,

@@ -1,8 +1,15 @@
-/* gpu_kernel.c - the table of kernels and the cache of their pipelines. */
+/* gpu_kernel.c - the table of kernels and the cache of their pipelines.
+ *
+ * A pipeline is asked for by name and made later, with all others that were asked for since: WGSL to SPIR-V costs about
+ * 10 ms each, forty of them are half of a small model's load, and wgpu-native takes them from several threads at once.
+ * Bind groups need no more than a pipeline's layout, which is there at once. Dawn wants one thread to a device.
+ */
 #include "backend/webgpu/gpu_kernel.h"
 
 #include "backend/webgpu/gpu_kernel_table.h"
 #include "backend/webgpu/gpu_shader.h"
+#include "base/os.h"
+#include "base/pool.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,13 +20,17 @@ typedef struct entry {
     af_gpu_constant constants[AF_GPU_CONSTANTS];
     size_t constant_count;
     af_gpu_pipeline pipeline;
+    af_error error; /* why it could not be made */
     struct entry *next;
 } entry;
 
 struct af_gpu_kernels {
     af_gpu *gpu;
-    entry *entries;
+    entry *entries;   /* the newest first */
+    uint32_t missing; /* of the newest: they are not made yet */
 };
+
+#define MOST_THREADS 16
 
 int af_gpu_kernels_open(af_gpu *gpu, af_gpu_kernels **out, af_error *error) {
     af_gpu_kernels *k = calloc(1, sizeof *k);
@@ -93,59 +104,111 @@ static WGPUShaderModule make_module(af_gpu *gpu, const af_gpu_kernel_row *row) {
     return module;
 }
 
-static void make_pipeline(af_gpu *gpu, entry *e) {
+static WGPUPipelineLayout make_pipeline_layout(const af_gpu *gpu, const entry *e) {
     WGPUPipelineLayoutDescriptor layout = WGPU_PIPELINE_LAYOUT_DESCRIPTOR_INIT;
-    e->pipeline.binding_count = e->row->binding_count;
-    e->pipeline.kernel = e->row->name;
-    e->pipeline.layout = make_layout(gpu, e->row);
     layout.bindGroupLayoutCount = 1;
     layout.bindGroupLayouts = &e->pipeline.layout;
     layout.immediateSize = AF_GPU_IMMEDIATE_BYTES;
-    WGPUPipelineLayout pipeline_layout = gpu->api->wgpuDeviceCreatePipelineLayout(gpu->device, &layout);
-    WGPUShaderModule module = make_module(gpu, e->row);
+    return gpu->api->wgpuDeviceCreatePipelineLayout(gpu->device, &layout);
+}
 
+static void make_pipeline(af_gpu *gpu, entry *e) {
+    WGPUPipelineLayout layout = make_pipeline_layout(gpu, e);
+    WGPUShaderModule module = make_module(gpu, e->row);
     WGPUConstantEntry constants[AF_GPU_CONSTANTS];
     for (size_t i = 0; i < e->constant_count; i++)
         constants[i] = (WGPUConstantEntry){.key = {e->constants[i].name, WGPU_STRLEN}, .value = e->constants[i].value};
     WGPUComputePipelineDescriptor descriptor = WGPU_COMPUTE_PIPELINE_DESCRIPTOR_INIT;
     descriptor.label = (WGPUStringView){e->row->name, WGPU_STRLEN};
-    descriptor.layout = pipeline_layout;
+    descriptor.layout = layout;
     descriptor.compute.module = module;
     descriptor.compute.entryPoint = (WGPUStringView){e->row->entry, WGPU_STRLEN};
     descriptor.compute.constantCount = e->constant_count;
     descriptor.compute.constants = constants;
-    if (module && !gpu->pending.code)
+    if (module && !e->error.code)
         e->pipeline.pipeline = gpu->api->wgpuDeviceCreateComputePipeline(gpu->device, &descriptor);
     if (module) gpu->api->wgpuShaderModuleRelease(module);
-    if (pipeline_layout) gpu->api->wgpuPipelineLayoutRelease(pipeline_layout);
+    if (layout) gpu->api->wgpuPipelineLayoutRelease(layout);
 }
 
-int af_gpu_kernel(af_gpu_kernels *k, const char *name, const af_gpu_constant *constants, size_t count,
-                  const af_gpu_pipeline **out, af_error *error) {
-    assert(count <= AF_GPU_CONSTANTS);
-    const af_gpu_kernel_row *row = find_row(name);
-    for (const entry *e = k->entries; e; e = e->next) {
-        if (!same(e, row, constants, count)) continue;
-        *out = &e->pipeline;
-        return AF_OK;
-    }
+static int add_entry(af_gpu_kernels *k, const af_gpu_kernel_row *row, const af_gpu_constant *constants, size_t count,
+                     af_error *error) {
     entry *e = calloc(1, sizeof *e);
     if (!e) return af_fail_memory(error, sizeof *e, "a GPU pipeline");
     e->row = row;
     e->constant_count = count;
     for (size_t i = 0; i < count; i++) e->constants[i] = constants[i];
     k->gpu->doing = row->name;
-    make_pipeline(k->gpu, e);
-    const int status = af_gpu_check(k->gpu, error);
-    if (status != AF_OK || !e->pipeline.pipeline) {
-        release(k->gpu->api, &e->pipeline);
-        free(e);
-        return status != AF_OK ? status : af_fail(error, AF_EUNSUPPORTED, "gpu: kernel %s: no pipeline", row->name);
-    }
+    e->pipeline =
+        (af_gpu_pipeline){.binding_count = row->binding_count, .kernel = row->name, .layout = make_layout(k->gpu, row)};
     e->next = k->entries;
     k->entries = e;
-    *out = &e->pipeline;
-    return AF_OK;
+    k->missing++;
+    return af_gpu_check(k->gpu, error);
+}
+
+int af_gpu_kernel(af_gpu_kernels *k, const char *name, const af_gpu_constant *constants, size_t count,
+                  const af_gpu_pipeline **out, af_error *error) {
+    assert(count <= AF_GPU_CONSTANTS);
+    const af_gpu_kernel_row *row = find_row(name);
+    const entry *e = k->entries;
+    while (e && !same(e, row, constants, count)) e = e->next;
+    const int status = e ? AF_OK : add_entry(k, row, constants, count, error);
+    *out = e ? &e->pipeline : status == AF_OK ? &k->entries->pipeline : NULL;
+    return status;
+}
+
+/* ---- Making what was asked for ---- */
+
+typedef struct making {
+    af_gpu *gpu;
+    entry **entries; /* in the order they were asked for */
+} making;
+
+static void make_one(void *user, uint32_t task, uint32_t worker) {
+    (void)worker;
+    const making *m = user;
+    entry *e = m->entries[task];
+    af_gpu_hear(e->row->name, &e->error);
+    make_pipeline(m->gpu, e);
+    af_gpu_hear(NULL, NULL);
+    if (!e->pipeline.pipeline && !e->error.code)
+        af_fail(&e->error, AF_EUNSUPPORTED, "gpu: kernel %s: no pipeline", e->row->name);
+}
+
+/* The first error in order of asking, whichever thread met one first. */
+static int first_error(const af_gpu_kernels *k, const making *m, af_error *error) {
+    const int status = af_gpu_check(k->gpu, error);
+    for (uint32_t i = 0; i < k->missing && status == AF_OK; i++) {
+        if (!m->entries[i]->error.code) continue;
+        if (error) *error = m->entries[i]->error;
+        return m->entries[i]->error.code;
+    }
+    return status;
+}
+
+static int make_all(af_gpu_kernels *k, making *m, af_error *error) {
+    uint32_t threads = k->gpu->api->native ? af_os_cores() : 1;
+    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    if (threads > k->missing) threads = k->missing;
+    af_pool *pool;
+    const int status = af_pool_open(threads, &pool, error);
+    if (status != AF_OK) return status;
+    af_pool_run(pool, make_one, m, k->missing);
+    af_pool_close(pool);
+    return first_error(k, m, error);
+}
+
+int af_gpu_kernels_make(af_gpu_kernels *k, af_error *error) {
+    if (k->missing == 0) return AF_OK;
+    making m = {.gpu = k->gpu, .entries = malloc(k->missing * sizeof *m.entries)};
+    if (!m.entries) return af_fail_memory(error, k->missing * sizeof *m.entries, "GPU pipelines");
+    entry *e = k->entries;
+    for (uint32_t i = k->missing; i-- > 0; e = e->next) m.entries[i] = e;
+    const int status = make_all(k, &m, error);
+    if (status == AF_OK) k->missing = 0;
+    free(m.entries);
+    return status;
 }
 
 WGPUBindGroup af_gpu_bind(af_gpu *gpu, const af_gpu_pipeline *pipeline, const af_gpu_binding *bindings, size_t count) {
