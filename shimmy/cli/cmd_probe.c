@@ -10,9 +10,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static const char *pooling_name(af_pooling pooling) {
+    static const char *const names[] = {
+        [AF_POOLING_MODEL] = "",    [AF_POOLING_MEAN] = "mean", [AF_POOLING_CLS] = "cls",
+        [AF_POOLING_LAST] = "last", [AF_POOLING_NONE] = "",
+    };
+    return names[pooling];
+}
+
 static json_t *info_json(const af_model_info *info, const char *name) {
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}",
+        "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o, s:b, s:s}",
         "name", shimmy_json_string(name), "path", shimmy_json_string(info->path), "title",
         shimmy_json_string(info->name), "architecture", shimmy_json_string(info->architecture), "parameters",
         (json_int_t)info->parameters, "active_parameters", (json_int_t)info->active_parameters, "experts",
@@ -22,7 +30,8 @@ static json_t *info_json(const af_model_info *info, const char *name) {
         (json_int_t)info->kv_bytes_q8_0, "file_bytes", (json_int_t)info->file_bytes, "shards", (json_int_t)info->shards,
         "tensors", (json_int_t)info->tensors, "vocabulary", (json_int_t)info->vocabulary, "layers",
         (json_int_t)info->layers, "chat_template", info->has_template, "runnable", info->runnable, "why_not",
-        shimmy_json_string(shimmy_without_path(info->why_not, info->path)));
+        shimmy_json_string(shimmy_without_path(info->why_not, info->path)), "generates", info->generates, "pooling",
+        pooling_name(info->pooling));
 }
 
 static void print_amount(const char *label, uint64_t count) {
@@ -55,6 +64,8 @@ static void print_info(const af_model_info *info, const char *name) {
     }
     printf("%-20s%" PRIu32 " tokens\n", "vocabulary", info->vocabulary);
     printf("%-20s%s\n", "chat template", info->has_template ? "yes" : "no");
+    if (*pooling_name(info->pooling))
+        printf("%-20s%sembeddings (%s)\n", "gives", info->generates ? "text, " : "", pooling_name(info->pooling));
     if (!info->runnable) printf("%-20s%s\n", "not runnable", shimmy_without_path(info->why_not, info->path));
 }
 
