@@ -11,7 +11,7 @@ from families_test import refusal_of, rows_of, with_u32
 from support import MODELS, shimmy_json, vector
 
 # Weights in blocks, so that activations are rounded and packed kernels run; families_test.py does the others.
-ROUNDED = ["nano-mixtral-q8_0", "nano-qwen3moe-q4_0", "nano-gpt-oss-mxfp4"]
+ROUNDED = ["nano-mixtral-q8_0", "nano-qwen3moe-q4_0", "nano-gpt-oss-mxfp4", "nano-deepseek2-q8_0"]
 
 
 def rows_with(spec, isa, *arguments):

@@ -51,7 +51,7 @@ def test_a_tensor_that_is_missing_is_named(tmp_path, preset):
         if code == 0:
             assert SPARE.search(name) or SPARE.search(f"{preset} {name}"), name
             continue
-        wanted = name.replace("attn_qkv", "attn_q(kv)?")  # either would do
+        wanted = name.replace("attn_qkv", "attn_q(kv)?").replace("attn_k_b", "attn_k(v)?_b")  # either would do
         assert len(lines) == 1 and re.search(f"tensor {wanted}: missing", lines[0]), (name, lines)
 
 

@@ -78,6 +78,7 @@ static const af_format *format_of(const af_op *op, af_value value) {
     if (op->kind == AF_OP_HEAD) return op->u.head.w.format;
     if (op->kind == AF_OP_ROUTE) return op->u.route.w.format;
     if (op->kind == AF_OP_EXPERTS) return op->u.experts.down.w.format;
+    if (op->kind == AF_OP_PER_HEAD) return op->u.per_head.w.w.format;
     if (op->kind != AF_OP_LINEAR) return NULL;
     const af_op_linear *l = &op->u.linear;
     uint32_t part = 0;
@@ -272,8 +273,12 @@ static bool is_settled(const af_verifier *v, const af_batch_token *token) {
 }
 
 static uint32_t matrices_of(const af_op *op, const af_matrix *out[AF_OP_MATRICES]) {
+    if (op->kind == AF_OP_PER_HEAD) {
+        out[0] = &op->u.per_head.w.w; /* one head stands for all */
+        return 1;
+    }
     if (op->kind != AF_OP_EXPERTS) return af_op_matrices(op, out);
-    out[0] = &op->u.experts.gate.w; /* one expert stands for all */
+    out[0] = &op->u.experts.gate.w; /* so does one expert */
     out[1] = &op->u.experts.up.w;
     out[2] = &op->u.experts.down.w;
     return 3;

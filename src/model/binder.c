@@ -81,6 +81,21 @@ float af_bind_f32_or(af_binder *b, const char *key, float fallback) {
     return fallback;
 }
 
+bool af_bind_bool_or(af_binder *b, const char *key, bool fallback) {
+    char name[NAME_MAX_BYTES];
+    bool value = fallback;
+    arch_key(b, key, name);
+    if (!af_gguf_bool(b->file, name, &value) && af_gguf_has(b->file, name))
+        af_bind_fail(b, AF_EFORMAT, "%s: found another type, expected true or false", name);
+    return value;
+}
+
+bool af_bind_is(const af_binder *b, const char *key, const char *text) {
+    char name[NAME_MAX_BYTES];
+    af_slice found;
+    return af_gguf_string(b->file, arch_key(b, key, name), &found) && af_slice_is(found, text);
+}
+
 static uint32_t vocabulary_size(af_binder *b) {
     const af_tensor *embd = af_gguf_tensor(b->file, "token_embd.weight");
     if (!embd || embd->n_dims != 2 || embd->dims[1] > INT32_MAX) {
@@ -284,6 +299,12 @@ uint16_t af_bind_cache(af_binder *b, uint32_t window, const af_hparams *h) {
     uint16_t index = 0;
     if (b->status == AF_OK)
         b->status = af_plan_cache(b->plan, window, h->kv_heads, h->k_dim, h->v_dim, &index, b->error);
+    return index;
+}
+
+uint16_t af_bind_shared_cache(af_binder *b, uint32_t window, uint32_t k_dim, uint32_t v_dim) {
+    uint16_t index = 0;
+    if (b->status == AF_OK) b->status = af_plan_shared_cache(b->plan, window, k_dim, v_dim, &index, b->error);
     return index;
 }
 

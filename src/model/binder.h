@@ -32,7 +32,9 @@ typedef struct af_hparams {
 uint32_t af_bind_u32(af_binder *b, const char *key, uint32_t low, uint32_t high);
 uint32_t af_bind_u32_or(af_binder *b, const char *key, uint32_t fallback, uint32_t low, uint32_t high);
 float af_bind_f32_or(af_binder *b, const char *key, float fallback);
+bool af_bind_bool_or(af_binder *b, const char *key, bool fallback);
 bool af_bind_has(const af_binder *b, const char *key);
+bool af_bind_is(const af_binder *b, const char *key, const char *text); /* a string, and this one */
 
 /* Reads af_hparams; norm says which epsilon key applies. */
 void af_bind_hparams(af_binder *b, af_norm_kind norm, af_hparams *out);
@@ -64,6 +66,7 @@ af_norm af_bind_heads_norm_if(af_binder *b, const af_hparams *h, uint32_t heads,
 af_value af_bind_value(af_binder *b, uint32_t width);
 uint16_t af_bind_no_rope(af_binder *b); /* heads pass unchanged */
 uint16_t af_bind_cache(af_binder *b, uint32_t window, const af_hparams *h);
+uint16_t af_bind_shared_cache(af_binder *b, uint32_t window, uint32_t k_dim, uint32_t v_dim);
 uint16_t af_bind_carry(af_binder *b, uint64_t floats);
 void af_bind_op(af_binder *b, int32_t layer, const char *name, af_op op);
 void af_bind_fail(af_binder *b, int code, const char *format, ...) AF_PRINTF(3, 4);

@@ -5,7 +5,7 @@
 
 /* ---- Opening ---- */
 
-void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
+void af_decoder_begin(af_binder *b, af_norm_kind norm, af_decoder *out) {
     *out = (af_decoder){.q = AF_NO_VALUE,
                         .shared = AF_NO_VALUE,
                         .other = AF_NO_VALUE,
@@ -19,14 +19,22 @@ void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
                         .k_whole = AF_NO_VALUE,
                         .embed_scale = 1.0f,
                         .logit_scale = 1.0f};
-    const af_hparams *h = &out->h;
     af_bind_hparams(b, norm, &out->h);
-    out->x = af_bind_value(b, h->width);
-    out->k = af_bind_value(b, h->kv_heads * h->k_dim);
-    out->v = af_bind_value(b, h->kv_heads * h->v_dim);
-    out->attended = af_bind_value(b, h->heads * h->v_dim);
-    out->layer.attn = (af_attention){.in = AF_NO_VALUE, .scale = 1.0f / sqrtf((float)h->k_dim), .share = 1.0f};
+    out->layer.attn = (af_attention){.in = AF_NO_VALUE, .scale = 1.0f / sqrtf((float)out->h.k_dim), .share = 1.0f};
     out->layer.ffn = (af_ffn){.in = AF_NO_VALUE, .shape = AF_FFN_GATED, .act = AF_ACT_SILU, .share = 1.0f};
+}
+
+void af_decoder_open_values(af_binder *b, af_decoder *m) {
+    const af_hparams *h = &m->h;
+    m->x = af_bind_value(b, h->width);
+    m->k = af_bind_value(b, h->kv_heads * h->k_dim);
+    m->v = af_bind_value(b, h->kv_heads * h->v_dim);
+    m->attended = af_bind_value(b, h->heads * h->v_dim);
+}
+
+void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out) {
+    af_decoder_begin(b, norm, out);
+    af_decoder_open_values(b, out);
 }
 
 /* ---- Where norms stand ---- */

@@ -80,6 +80,9 @@ typedef struct af_decoder {
 /* Hyperparameters, values, and: the stream in and out, scores times 1 / sqrt(head), SiLU gate, nothing scaled. The
  * family sets layer.attn.rope. */
 void af_decoder_open(af_binder *b, af_norm_kind norm, af_decoder *out);
+/* The two halves of it, for families that change sizes in between: all but the values, and those. */
+void af_decoder_begin(af_binder *b, af_norm_kind norm, af_decoder *out);
+void af_decoder_open_values(af_binder *b, af_decoder *m);
 
 /* Layer i as m->layer says, with its norms where the family has them. */
 af_layer af_layer_pre_norm(af_binder *b, const af_decoder *m, uint32_t i);  /* attn_norm, ffn_norm */

@@ -30,6 +30,7 @@ static const af_family families[] = {
     {"qwen3moe", af_qwen3moe_build},
     {"granitemoe", af_granitemoe_build},
     {"gpt-oss", af_gpt_oss_build},
+    {"deepseek2", af_deepseek2_build},
 };
 
 const af_family *af_family_at(size_t index) {

@@ -30,5 +30,6 @@ int af_qwen2moe_build(af_binder *b);
 int af_qwen3moe_build(af_binder *b);
 int af_granitemoe_build(af_binder *b);
 int af_gpt_oss_build(af_binder *b);
+int af_deepseek2_build(af_binder *b);
 
 #endif

@@ -139,9 +139,13 @@ int af_plan_append(af_plan *plan, const af_op *op, af_error *error) {
 
 const char *af_op_kind_name(af_op_kind kind) {
     static const char *const names[] = {
-        [AF_OP_EMBED] = "embed",   [AF_OP_NORM] = "norm", [AF_OP_LINEAR] = "linear", [AF_OP_ROPE_STORE] = "rope_store",
-        [AF_OP_ATTEND] = "attend", [AF_OP_HEAD] = "head", [AF_OP_STATE] = "state",   [AF_OP_CONV] = "conv",
-        [AF_OP_DELTA] = "delta",   [AF_OP_GATE] = "gate", [AF_OP_ROUTE] = "route",   [AF_OP_EXPERTS] = "experts",
+        [AF_OP_EMBED] = "embed",       [AF_OP_NORM] = "norm",
+        [AF_OP_LINEAR] = "linear",     [AF_OP_ROPE_STORE] = "rope_store",
+        [AF_OP_ATTEND] = "attend",     [AF_OP_HEAD] = "head",
+        [AF_OP_STATE] = "state",       [AF_OP_CONV] = "conv",
+        [AF_OP_DELTA] = "delta",       [AF_OP_GATE] = "gate",
+        [AF_OP_ROUTE] = "route",       [AF_OP_EXPERTS] = "experts",
+        [AF_OP_PER_HEAD] = "per_head",
     };
     assert((size_t)kind < sizeof names / sizeof *names);
     return names[kind];

@@ -109,7 +109,8 @@ typedef enum af_op_kind {
     AF_OP_DELTA,
     AF_OP_GATE,
     AF_OP_ROUTE,
-    AF_OP_EXPERTS
+    AF_OP_EXPERTS,
+    AF_OP_PER_HEAD
 } af_op_kind;
 
 /* out[t] = table[token[t]] * scale + positions[position[t]], or + positions[0] for all where there is a single row */
@@ -269,7 +270,7 @@ typedef struct af_op_route {
     uint32_t groups, groups_used; /* groups 0 or 1: all may be chosen */
 } af_op_route;
 
-/* Experts' matrices of one shape: expert e's begins at w.data + e * stride. */
+/* Experts' (or heads') matrices of one shape: expert e's begins at w.data + e * stride. */
 typedef struct af_stack {
     af_matrix w;       /* expert 0's */
     size_t stride;     /* bytes */
@@ -303,6 +304,16 @@ typedef struct af_op_experts {
     af_value out;
 } af_op_experts;
 
+/* A matrix for each head. Of a token, head h has cols + kept elements in `in`, one head after another, and
+ *   out_h = (W_h in_h[0 .. cols), in_h[cols .. cols + kept))
+ * So keys of a latent are folded into queries, and values taken out of what attention makes of the latents. */
+typedef struct af_op_per_head {
+    af_value in, out;
+    uint16_t heads;
+    uint32_t kept;
+    af_stack w; /* of (rows, cols), one for each head; no biases */
+} af_op_per_head;
+
 typedef struct af_op {
     af_op_kind kind;
     bool cut;         /* another backend runs what follows (plan_cut.h): nothing is left to the next operation */
@@ -321,6 +332,7 @@ typedef struct af_op {
         af_op_gate gate;
         af_op_route route;
         af_op_experts experts;
+        af_op_per_head per_head;
     } u;
 } af_op;
 

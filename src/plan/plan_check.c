@@ -220,14 +220,24 @@ static int check_experts(const check *c) {
     return status ? status : expect_matrix(c, &e->down.w, out, hidden);
 }
 
+static int check_per_head(const check *c) {
+    const af_op_per_head *p = &c->op->u.per_head;
+    const uint64_t cols = p->w.w.cols, rows = p->w.w.rows;
+    assert(p->in != p->out && p->heads > 0 && !p->w.bias);
+    int status = expect(c, NULL, "width of its input", width_of(c, p->in), p->heads * (cols + p->kept));
+    if (!status) status = expect(c, NULL, "width of its result", width_of(c, p->out), p->heads * (rows + p->kept));
+    return status ? status : expect_matrix(c, &p->w.w, p->w.w.rows, p->w.w.cols);
+}
+
 int af_plan_check(const af_plan *plan, const af_op *op, af_error *error) {
     static int (*const checks[])(const check *) = {
-        [AF_OP_EMBED] = check_embed,   [AF_OP_NORM] = check_norm,
-        [AF_OP_LINEAR] = check_linear, [AF_OP_ROPE_STORE] = check_rope_store,
-        [AF_OP_ATTEND] = check_attend, [AF_OP_HEAD] = check_head,
-        [AF_OP_STATE] = check_state,   [AF_OP_CONV] = check_conv,
-        [AF_OP_DELTA] = check_delta,   [AF_OP_GATE] = check_gate,
-        [AF_OP_ROUTE] = check_route,   [AF_OP_EXPERTS] = check_experts,
+        [AF_OP_EMBED] = check_embed,       [AF_OP_NORM] = check_norm,
+        [AF_OP_LINEAR] = check_linear,     [AF_OP_ROPE_STORE] = check_rope_store,
+        [AF_OP_ATTEND] = check_attend,     [AF_OP_HEAD] = check_head,
+        [AF_OP_STATE] = check_state,       [AF_OP_CONV] = check_conv,
+        [AF_OP_DELTA] = check_delta,       [AF_OP_GATE] = check_gate,
+        [AF_OP_ROUTE] = check_route,       [AF_OP_EXPERTS] = check_experts,
+        [AF_OP_PER_HEAD] = check_per_head,
     };
     assert((size_t)op->kind < sizeof checks / sizeof *checks && op->name);
     const check c = {plan, op, error};

@@ -39,6 +39,8 @@ uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]) {
         return 2;
     case AF_OP_EXPERTS:
         return one(op->u.experts.out, out);
+    case AF_OP_PER_HEAD:
+        return one(op->u.per_head.out, out);
     }
     return 0;
 }
@@ -92,6 +94,8 @@ uint32_t af_op_reads(const af_op *op, af_value out[AF_OP_READS]) {
         return one(op->u.route.in, out);
     case AF_OP_EXPERTS:
         return experts_reads(&op->u.experts, out);
+    case AF_OP_PER_HEAD:
+        return one(op->u.per_head.in, out);
     }
     return 0;
 }
@@ -111,6 +115,7 @@ uint32_t af_op_matrices(const af_op *op, const af_matrix *out[AF_OP_MATRICES]) {
         out[0] = &op->u.route.w;
         return 1;
     case AF_OP_EXPERTS:
+    case AF_OP_PER_HEAD:
     case AF_OP_NORM:
     case AF_OP_ROPE_STORE:
     case AF_OP_ATTEND:

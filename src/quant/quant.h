@@ -76,6 +76,7 @@ typedef struct af_matrix {
     const af_format *format;
     uint32_t rows, cols;
     const char *name; /* the tensor's, for messages */
+    bool held;        /* in memory that must be kept: not a mapped file's, whose pages may be let go */
 } af_matrix;
 
 /* Half floats, exactly as IEEE 754 and bfloat16 define them. Decoding never rounds; encoding rounds to nearest even. */

@@ -7,9 +7,9 @@
  * nearest integer, is 254 * q + q2 with both in -127 .. 127; the first strand is q with d = 254 * d2, the second q2
  * with d2. Products are linear, so kernels multiply strands as if they were tokens and add the two when they store.
  *
- * Up to AF_LANES (16) strands lie side by side, block after block, so that a tile of strands reads one stream and no two compete
- * for the same cache set; smaller batches lie closer (`lanes`). Every array below has an entry for each (strand,
- * block), at af_acts_at().
+ * Up to AF_LANES (16) strands lie side by side, block after block, so that a tile of strands reads one stream and no
+ * two compete for the same cache set; smaller batches lie closer (`lanes`). Every array below has an entry for each
+ * (strand, block), at af_acts_at().
  */
 #ifndef AF_CPU_ACTS_H
 #define AF_CPU_ACTS_H

@@ -37,8 +37,14 @@ static size_t place_of(af_cpu *cpu, const af_matrix *w) {
 static bool enters(const af_op *op, af_value value) {
     const af_op_rope_store *s = &op->u.rope_store;
     if (op->kind == AF_OP_ROPE_STORE) return value == s->q || value == s->k || value == s->v;
+    if (op->kind == AF_OP_PER_HEAD) return value == op->u.per_head.in;
     if (op->kind == AF_OP_DELTA) return value == op->u.delta.step || value == op->u.delta.strength;
     return op->kind == AF_OP_CONV && value == op->u.conv.in;
+}
+
+/* What ends attention, but for the way out. */
+static bool leaves(const af_op *op) {
+    return op->kind == AF_OP_ATTEND || op->kind == AF_OP_GATE || op->kind == AF_OP_PER_HEAD;
 }
 
 /* Experts' matrices stand in the order that a token reads them; none is used twice. */
@@ -50,11 +56,20 @@ static void place_experts(af_cpu *cpu, size_t i) {
         for (int s = 0; s < 3; s++) cpu->matrices[cpu->matrix_count++] = af_stack_at(stacks[s], expert);
 }
 
+/* Nor is a head's. */
+static void place_heads(af_cpu *cpu, size_t i) {
+    const af_op_per_head *p = &cpu->plan->ops[i].u.per_head;
+    cpu->ops[i].stack = cpu->matrix_count;
+    for (uint32_t head = 0; head < p->heads; head++) cpu->matrices[cpu->matrix_count++] = af_stack_at(&p->w, head);
+}
+
 /* The most matrices that a plan can have. */
 static size_t matrix_room(const af_plan *plan) {
     size_t room = plan->op_count * AF_PLAN_PARTS;
-    for (size_t i = 0; i < plan->op_count; i++)
+    for (size_t i = 0; i < plan->op_count; i++) {
         if (plan->ops[i].kind == AF_OP_EXPERTS) room += (size_t)plan->ops[i].u.experts.experts * 3;
+        if (plan->ops[i].kind == AF_OP_PER_HEAD) room += plan->ops[i].u.per_head.heads;
+    }
     return room;
 }
 
@@ -64,8 +79,9 @@ static size_t matrix_room(const af_plan *plan) {
  * three quarters of the products, would halve it once more. */
 static bool wants_fine(const af_plan *plan, size_t i) {
     const af_op *op = &plan->ops[i];
-    if (op->kind != AF_OP_LINEAR) return op->kind == AF_OP_HEAD || op->kind == AF_OP_ROUTE;
-    if (i > 0 && (plan->ops[i - 1].kind == AF_OP_ATTEND || plan->ops[i - 1].kind == AF_OP_GATE)) return true;
+    if (op->kind != AF_OP_LINEAR)
+        return op->kind == AF_OP_HEAD || op->kind == AF_OP_ROUTE || op->kind == AF_OP_PER_HEAD;
+    if (i > 0 && leaves(&plan->ops[i - 1])) return true;
     const af_value out = op->u.linear.parts[0].out;
     while (++i < plan->op_count && plan->ops[i].layer == op->layer)
         if (enters(&plan->ops[i], out)) return true;
@@ -78,6 +94,7 @@ static int pack_all(af_cpu *cpu, af_error *error) {
     for (size_t i = 0; i < plan->op_count; i++) {
         for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++) place_of(cpu, w[j]);
         if (plan->ops[i].kind == AF_OP_EXPERTS) place_experts(cpu, i);
+        if (plan->ops[i].kind == AF_OP_PER_HEAD) place_heads(cpu, i);
     }
     const int status = af_packed_set_open(cpu->pool, cpu->matrices, cpu->matrix_count, cpu->options.exact, cpu->isa,
                                           cpu->options.progress, cpu->options.progress_user, &cpu->packed, error);
@@ -107,7 +124,7 @@ static uint32_t larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-/* The widest input and output of all products but the experts'. */
+/* The widest input and output of all products but those of stacks. */
 static void widest(const af_plan *plan, uint32_t *in, uint32_t *out) {
     const af_matrix *w[AF_OP_MATRICES];
     *in = *out = 0;
@@ -133,6 +150,7 @@ static int open_values(af_cpu *cpu, af_error *error) {
     if (!status && af_plan_state(plan)) status = af_cpu_open_rows(&cpu->states, tokens, plan->width, "states", error);
     if (!status) status = af_acts_open(2 * larger(tokens, rows), in, &cpu->acts, error);
     if (!status) status = af_cpu_experts_open(plan, tokens, &cpu->experts, error);
+    if (!status) status = af_cpu_per_head_open(plan, tokens, &cpu->per_head, error);
     for (size_t i = 0; i < plan->rope_count && !status; i++) {
         status = af_cpu_open_rows(&cpu->turns[i].cosines, tokens, plan->ropes[i].rotated, "rotations", error);
         if (!status)
@@ -213,6 +231,7 @@ static void cpu_close(af_backend *backend) {
     af_cpu_close_rows(&cpu->partials);
     af_acts_close(cpu->acts);
     af_cpu_experts_close(cpu->experts);
+    af_cpu_per_head_close(cpu->per_head);
     af_kv_store_close(&cpu->kv);
     af_carry_store_close(&cpu->carries);
     if (cpu->worker_memory) af_os_pages_free(cpu->worker_memory, cpu->worker_bytes);

@@ -36,9 +36,11 @@ typedef struct af_cpu_op {
     const af_packed *packed[AF_PLAN_PARTS];
     bool fine;      /* its activations take 15 bits */
     size_t experts; /* of EXPERTS: where in cpu->packed expert 0's gate, up and down are, then expert 1's, ... */
+    size_t stack;   /* of PER_HEAD: where in cpu->packed head 0's matrix is, then head 1's, ... */
 } af_cpu_op;
 
-typedef struct af_cpu_experts af_cpu_experts; /* memory of EXPERTS, cpu_experts.c */
+typedef struct af_cpu_experts af_cpu_experts;   /* memory of EXPERTS, cpu_experts.c */
+typedef struct af_cpu_per_head af_cpu_per_head; /* of PER_HEAD, cpu_per_head.c */
 
 /* Memory of one thread of the pool. */
 typedef struct af_cpu_worker {
@@ -91,8 +93,9 @@ typedef struct af_cpu {
     af_cpu_rows states;   /* (max_tokens, the plan's width) */
     af_cpu_rows partials; /* attention states of one batch, a row of floats */
     af_acts *acts;
-    af_cpu_experts *experts; /* NULL: the plan has none */
-    af_cpu_turns *turns;     /* one for each of plan->ropes */
+    af_cpu_experts *experts;   /* NULL: the plan has none */
+    af_cpu_per_head *per_head; /* likewise */
+    af_cpu_turns *turns;       /* one for each of plan->ropes */
     af_kv_store kv;
     af_carry_store carries;
     uint32_t rows_embedded; /* since the embedding's pages were last let go */
@@ -144,6 +147,9 @@ void af_cpu_mix(af_cpu *cpu, const af_cpu_op *op); /* EXPERTS */
 
 int af_cpu_experts_open(const af_plan *plan, uint32_t max_tokens, af_cpu_experts **out, af_error *error);
 void af_cpu_experts_close(af_cpu_experts *experts);
+void af_cpu_run_per_head(af_cpu *cpu, const af_cpu_op *op);
+int af_cpu_per_head_open(const af_plan *plan, uint32_t max_tokens, af_cpu_per_head **out, af_error *error);
+void af_cpu_per_head_close(af_cpu_per_head *per_head);
 
 /* Rows of `width` floats, each from a whole vector on. */
 int af_cpu_open_rows(af_cpu_rows *rows, size_t count, size_t width, const char *what, af_error *error);

@@ -5,12 +5,13 @@
 #include <string.h>
 
 static void (*const run_op[])(af_cpu *cpu, const af_cpu_op *op) = {
-    [AF_OP_EMBED] = af_cpu_embed,   [AF_OP_NORM] = af_cpu_norm,
-    [AF_OP_LINEAR] = af_cpu_linear, [AF_OP_ROPE_STORE] = af_cpu_rope_store,
-    [AF_OP_ATTEND] = af_cpu_attend, [AF_OP_HEAD] = af_cpu_head,
-    [AF_OP_STATE] = af_cpu_state,   [AF_OP_CONV] = af_cpu_conv,
-    [AF_OP_DELTA] = af_cpu_delta,   [AF_OP_GATE] = af_cpu_gate,
-    [AF_OP_ROUTE] = af_cpu_route,   [AF_OP_EXPERTS] = af_cpu_mix,
+    [AF_OP_EMBED] = af_cpu_embed,           [AF_OP_NORM] = af_cpu_norm,
+    [AF_OP_LINEAR] = af_cpu_linear,         [AF_OP_ROPE_STORE] = af_cpu_rope_store,
+    [AF_OP_ATTEND] = af_cpu_attend,         [AF_OP_HEAD] = af_cpu_head,
+    [AF_OP_STATE] = af_cpu_state,           [AF_OP_CONV] = af_cpu_conv,
+    [AF_OP_DELTA] = af_cpu_delta,           [AF_OP_GATE] = af_cpu_gate,
+    [AF_OP_ROUTE] = af_cpu_route,           [AF_OP_EXPERTS] = af_cpu_mix,
+    [AF_OP_PER_HEAD] = af_cpu_run_per_head,
 };
 
 static af_cpu_choices *choices_of(af_cpu *cpu, af_ticket ticket) {

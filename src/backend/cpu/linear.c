@@ -87,7 +87,7 @@ static void pack_panels(const af_packed *p, uint32_t begin, uint32_t end) {
         af_pack_panel(p->kind, source + rows * row_bytes, row_bytes, panel_rows(p, i), p->w.cols,
                       p->memory + i * p->panel_bytes);
     size_t last = (size_t)(end - 1) * AF_PANEL + panel_rows(p, end - 1) - (size_t)begin * AF_PANEL;
-    af_os_release(source, last * row_bytes);
+    if (!p->w.held) af_os_release(source, last * row_bytes);
 }
 
 static void pack_task(void *user, uint32_t index, uint32_t worker) {
@@ -125,7 +125,7 @@ static int pack(af_pool *pool, const af_packed_set *set, packing *k, af_error *e
     af_pool_run(pool, pack_task, k, k->task_count);
     free(k->tasks);
     for (size_t i = 0; i < set->count; i++) /* pages that two tasks shared */
-        af_os_release(set->packed[i].w.data, source_bytes(&set->packed[i]));
+        if (!set->packed[i].w.held) af_os_release(set->packed[i].w.data, source_bytes(&set->packed[i]));
     return 0;
 }
 

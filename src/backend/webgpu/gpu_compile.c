@@ -122,18 +122,27 @@ static uint64_t small_bytes_of(const af_plan *plan, const af_op *op) {
     case AF_OP_EXPERTS:
         bytes = af_gpu_experts_small(op);
         break;
+    case AF_OP_PER_HEAD: /* none */
+        break;
     }
     return 3 * bytes;
 }
 
 void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op) {
     static void (*const compilers[])(af_gpu_compiler *, const af_op *) = {
-        [AF_OP_EMBED] = compile_embed,          [AF_OP_NORM] = compile_norm,
-        [AF_OP_LINEAR] = af_gpu_compile_linear, [AF_OP_ROPE_STORE] = af_gpu_compile_rope_store,
-        [AF_OP_ATTEND] = af_gpu_compile_attend, [AF_OP_HEAD] = af_gpu_compile_head,
-        [AF_OP_STATE] = compile_state,          [AF_OP_CONV] = af_gpu_compile_conv,
-        [AF_OP_DELTA] = af_gpu_compile_delta,   [AF_OP_GATE] = af_gpu_compile_gate,
-        [AF_OP_ROUTE] = af_gpu_compile_route,   [AF_OP_EXPERTS] = af_gpu_compile_experts,
+        [AF_OP_EMBED] = compile_embed,
+        [AF_OP_NORM] = compile_norm,
+        [AF_OP_LINEAR] = af_gpu_compile_linear,
+        [AF_OP_ROPE_STORE] = af_gpu_compile_rope_store,
+        [AF_OP_ATTEND] = af_gpu_compile_attend,
+        [AF_OP_HEAD] = af_gpu_compile_head,
+        [AF_OP_STATE] = compile_state,
+        [AF_OP_CONV] = af_gpu_compile_conv,
+        [AF_OP_DELTA] = af_gpu_compile_delta,
+        [AF_OP_GATE] = af_gpu_compile_gate,
+        [AF_OP_ROUTE] = af_gpu_compile_route,
+        [AF_OP_EXPERTS] = af_gpu_compile_experts,
+        [AF_OP_PER_HEAD] = af_gpu_compile_per_head,
     };
     if (c->status == AF_OK) compilers[op->kind](c, op);
 }

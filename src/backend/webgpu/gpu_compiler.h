@@ -4,6 +4,7 @@
  *     gpu_product.c  matrices times activations
  *     gpu_linear.c   LINEAR, HEAD
  *     gpu_attend.c   ROPE_STORE, ATTEND
+ *     gpu_per_head.c PER_HEAD
  *     gpu_recur.c    CONV, DELTA, GATE, and the states they keep
  *     gpu_compile.c  EMBED, NORM, STATE; the general list
  *     gpu_decode.c   the decode list
@@ -79,6 +80,9 @@ uint64_t af_gpu_recur_small(const af_plan *plan, const af_op *op);
 void af_gpu_compile_route(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_experts(af_gpu_compiler *c, const af_op *op);
 uint64_t af_gpu_experts_small(const af_op *op); /* bytes that either takes of the small tensors */
+
+/* gpu_per_head.c */
+void af_gpu_compile_per_head(af_gpu_compiler *c, const af_op *op);
 
 void af_gpu_compile_decode_list(af_gpu_compiler *c);
 void af_gpu_compile_prompt_list(af_gpu_compiler *c);

@@ -40,6 +40,8 @@ const af_gpu_kernel_row af_gpu_kernel_table[] = {
     {"experts_block", {"block.wgsl", "experts.wgsl", "experts_block.wgsl"}, "experts", 7, WRITES(3)},
     {"experts_float", {"experts.wgsl", "experts_float.wgsl"}, "experts", 6, WRITES(3)},
     {"experts_glu", {"packet.wgsl", "experts_glu.wgsl"}, "experts_glu", 3, WRITES(1) | WRITES(2)},
+    {"per_head_block", {"block.wgsl", "per_head.wgsl", "per_head_block.wgsl"}, "per_head", 4, WRITES(1)},
+    {"per_head_float", {"per_head.wgsl", "per_head_float.wgsl"}, "per_head", 3, WRITES(1)},
     {"argmax", {"argmax.wgsl"}, "argmax", 3, WRITES(1) | WRITES(2)},
     {"prompt_norm", {"row_sum.wgsl", "prompt_norm.wgsl"}, "prompt_norm", 4, WRITES(2) | WRITES(3)},
     {"prompt_linear", {"block.wgsl", "matrix.wgsl", "prompt_linear.wgsl"}, "prompt_linear", 6, WRITES(5)},

@@ -37,6 +37,7 @@ uint64_t af_gpu_weights_need(const af_plan *plan, bool exact) {
         const af_matrix *w[AF_OP_MATRICES];
         if (is_table_of_head(plan, op)) continue;
         for (uint32_t k = 0, n = af_op_matrices(op, w); k < n; k++) bytes += matrix_bytes(w[k], exact);
+        if (op->kind == AF_OP_PER_HEAD) bytes += op->u.per_head.heads * matrix_bytes(&op->u.per_head.w.w, exact);
         if (op->kind == AF_OP_EXPERTS) bytes += experts_bytes(&op->u.experts, exact);
     }
     return bytes;
