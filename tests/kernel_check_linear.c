@@ -114,7 +114,7 @@ static problem problem_open(const af_format *f, uint32_t rows, uint32_t cols, ui
     assert_non_null(copy);
     for (uint32_t i = 0; i < rows; i++) fill_row(f, data + i * row_bytes, cols, &r, kind);
     memcpy(copy, data, rows * row_bytes);
-    problem p = {{data, f, rows, cols, "test"}, {copy, f, rows, cols, "test"}, tokens, NULL};
+    problem p = {{data, f, rows, cols, "test", true}, {copy, f, rows, cols, "test", false}, tokens, NULL};
     p.x = malloc((size_t)tokens * cols * sizeof *p.x);
     assert_non_null(p.x);
     for (size_t i = 0; i < (size_t)tokens * cols; i++) p.x[i] = kernel_random_float(&r, -2, 2);
@@ -405,7 +405,7 @@ static void bench_shape(const af_format *f, uint32_t rows, uint32_t cols, uint32
         memcpy(big + i * row_bytes, (const char *)p.w.data + i % 16 * row_bytes, row_bytes);
     timed t = {.p = &p, .tasks = tasks, .out = malloc((size_t)rows * tokens * sizeof(float))};
     p.w.rows = rows;
-    af_matrix w = {big, f, rows, cols, "bench"};
+    af_matrix w = {big, f, rows, cols, "bench", false};
     char name[64];
     uint64_t begin = af_os_nanoseconds();
     af_packed_set *set;
