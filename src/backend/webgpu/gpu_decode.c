@@ -10,7 +10,15 @@
 #include <assert.h>
 #include <string.h>
 
-enum { BIAS = 1, RESIDUAL = 2, FACTOR = 4, NEXT = 8, NEXT_NORM = 16, NO_Y = 32 }; /* decode_linear.wgsl */
+enum {
+    BIAS = 1,
+    RESIDUAL = 2,
+    FACTOR = 4,
+    NEXT = 8,
+    NEXT_NORM = 16,
+    NO_Y = 32,
+    ACTIVATE = 64
+}; /* decode_linear.wgsl */
 
 #define OUTPUTS 16 /* rows a workgroup makes */
 
@@ -18,6 +26,7 @@ typedef struct decoder {
     af_gpu_compiler *c;
     WGPUBuffer ready;  /* packets that the operation before left for the next one; NULL: none */
     bool ready_factor; /* they still lack the norm's factor */
+    af_value kept;     /* a normed value that several operations read, in b->packets; AF_NO_VALUE: none */
 } decoder;
 
 /* ---- What can be folded ---- */
@@ -35,7 +44,7 @@ static bool quantized_format(const decoder *d, const af_matrix *w) {
 static bool folds_linear(const decoder *d, const af_op *op) {
     const af_op_linear *l = &op->u.linear;
     if (op->kind != AF_OP_LINEAR || l->post.kind != AF_NORM_NONE || l->scale != 1.0f) return false;
-    if (l->combine == AF_COMBINE_ACT || l->parts[0].w.cols % 32) return false;
+    if (l->parts[0].w.cols % 32) return false;
     for (uint32_t i = 0; i < l->part_count; i++)
         if (!quantized_format(d, &l->parts[i].w) || l->parts[i].w.rows % OUTPUTS) return false;
     if (l->combine == AF_COMBINE_GLU && l->parts[0].w.format != l->parts[1].w.format) return false;
@@ -130,6 +139,8 @@ static WGPUBuffer packets_in(decoder *d, const af_op *op, uint32_t *flags) {
         if (d->ready_factor) *flags |= FACTOR;
         return d->ready;
     }
+    if (l->in == d->kept && l->pre.kind == AF_NORM_NONE) return b->packets;
+    d->kept = AF_NO_VALUE;
     const uint32_t cols = l->parts[0].w.cols;
     af_gpu_norm_step(d->c, op->name, b->values[l->in], cols, &l->pre, true, af_gpu_normed(b, cols), AF_GPU_ALL);
     return b->packets;
@@ -160,11 +171,13 @@ static bool fold_linear(decoder *d, size_t i) {
     if (!folds_linear(d, op)) return false;
     af_gpu_product products[AF_PLAN_PARTS];
     const uint32_t count = af_gpu_products(d->c, l, products);
-    const bool glu = l->combine == AF_COMBINE_GLU;
+    const bool glu = l->combine == AF_COMBINE_GLU, plain = l->combine == AF_COMBINE_NONE;
     if (count == 0 || (glu && (count != 1 || products[0].m->segment_count != 1))) return false;
-    uint32_t flags = l->residual != AF_NO_VALUE ? RESIDUAL : 0;
+    uint32_t flags = (l->residual != AF_NO_VALUE ? RESIDUAL : 0u) | (l->combine == AF_COMBINE_ACT ? ACTIVATE : 0u);
     const WGPUBuffer in = packets_in(d, op, &flags);
     d->ready = NULL;
+    for (uint32_t k = 0; k < l->part_count; k++)
+        if (l->parts[k].out == d->kept) d->kept = AF_NO_VALUE;
     for (uint32_t k = 0; k < count; k++) {
         fold f = {.name = op->name,
                   .m = products[k].m,
@@ -176,12 +189,13 @@ static bool fold_linear(decoder *d, size_t i) {
                   .act = l->act,
                   .eps = l->pre.eps,
                   .index = k};
-        if (count == 1) leave_packets(d, i, &f, in, glu ? b->hidden_packets : b->packets, !glu);
-        if (f.next && glu) f.flags |= NO_Y;
+        if (count == 1) leave_packets(d, i, &f, in, plain ? b->packets : b->hidden_packets, plain);
+        if (f.next && !plain) f.flags |= NO_Y;
+        if (f.next == b->packets) d->kept = AF_NO_VALUE;
         fold_segments(d->c, &f);
         if (f.next) {
             d->ready = f.next;
-            d->ready_factor = !glu;
+            d->ready_factor = plain;
         }
     }
     return true;
@@ -290,27 +304,44 @@ static bool fold_head(decoder *d, size_t i) {
     const af_op *op = op_at(d, i);
     const af_op_head *h = &op->u.head;
     af_gpu_backend *b = d->c->b;
-    if (!quantized_format(d, &h->w) || h->w.rows % OUTPUTS || h->w.cols % 32 || h->bias || h->scale != 1.0f ||
-        h->softcap != 0.0f)
+    if (!quantized_format(d, &h->w) || h->w.rows % OUTPUTS || h->w.cols % 32 || h->scale != 1.0f || h->softcap != 0.0f)
         return false;
     const af_matrix *w = &h->w;
     const af_gpu_matrix *m = af_gpu_upload(d->c, &w, 1);
     if (d->c->status != AF_OK) return true;
     af_gpu_norm_step(d->c, op->name, b->values[h->in], h->w.cols, &h->norm, true, af_gpu_normed(b, h->w.cols),
                      AF_GPU_ROWS);
-    const fold f = {
-        .name = op->name, .m = m, .in = b->packets, .y = {.buffer = b->logits, .stride = h->w.rows}, .per_row = true};
+    const fold f = {.name = op->name,
+                    .m = m,
+                    .in = b->packets,
+                    .y = {.buffer = b->logits, .stride = h->w.rows},
+                    .bias = h->bias,
+                    .per_row = true};
     fold_segments(d->c, &f);
     af_gpu_argmax_steps(d->c, h->w.rows);
     return true;
 }
 
+/* A norm of its own, whose result the next operation, and perhaps others, read: it leaves them their packet. */
+static bool fold_norm(decoder *d, size_t i) {
+    const af_op *op = op_at(d, i);
+    const af_op_norm *n = &op->u.norm;
+    const af_gpu_backend *b = d->c->b;
+    if (!may_leave(d, i) || n->norm.width % 32 || !reader_of(d, i + 1, n->out, false)) return false;
+    af_gpu_norm_step(d->c, op->name, b->values[n->in], n->norm.width, &n->norm, true, b->values[n->out], AF_GPU_ALL);
+    d->ready = NULL;
+    d->kept = n->out;
+    return true;
+}
+
 void af_gpu_compile_decode_list(af_gpu_compiler *c) {
-    decoder d = {.c = c};
+    decoder d = {.c = c, .kept = AF_NO_VALUE};
     const af_plan *plan = c->b->plan;
     for (size_t i = 0; i < plan->op_count && c->status == AF_OK; i++) {
         const af_op *op = &plan->ops[i];
         c->op = i;
+        if (i > 0 && op_at(&d, i - 1)->cut) d.kept = AF_NO_VALUE;
+        if (op->kind == AF_OP_NORM && fold_norm(&d, i)) continue;
         if (op->kind == AF_OP_LINEAR && fold_linear(&d, i)) continue;
         if (op->kind == AF_OP_HEAD && fold_head(&d, i)) continue;
         if (op->kind == AF_OP_ROPE_STORE && folds_attention(&d, i)) {
@@ -320,6 +351,7 @@ void af_gpu_compile_decode_list(af_gpu_compiler *c) {
             continue;
         }
         d.ready = NULL;
+        d.kept = AF_NO_VALUE;
         af_gpu_compile_op(c, op);
     }
 }

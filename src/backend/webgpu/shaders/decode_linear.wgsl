@@ -36,6 +36,7 @@ const FACTOR = 4u;    // acts are x * weight, not normed yet
 const NEXT = 8u;      // write a packet for the next operation; of y times the next norm's weight if
 const NEXT_NORM = 16u;
 const NO_Y = 32u;     // y itself is not needed
+const ACTIVATE = 64u; // act(product + bias)
 const OUTPUTS = 16u;
 
 var<workgroup> products: array<f32, 32>;  // of the 16 outputs; GLU: gate and other side by side
@@ -68,8 +69,9 @@ fn norm_factor() -> f32 {
 // The finished number of output o (0 .. 15).
 fn finish(o: u32, row: u32, factor: f32) -> f32 {
     if (GLU == 0u) {
-        let v = products[o] * factor;
-        if ((p.flags & BIAS) != 0u) { return v + small[row]; }
+        var v = products[o] * factor;
+        if ((p.flags & BIAS) != 0u) { v += small[row]; }
+        if ((p.flags & ACTIVATE) != 0u) { v = act(v); }
         return v;
     }
     var gate = products[2u * o] * factor;

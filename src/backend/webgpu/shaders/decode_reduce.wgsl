@@ -15,40 +15,50 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> next: array<u32>;
 override STRETCHES: u32 = 64u;
 const THREADS = 64u;
-var<workgroup> tops: array<f32, 64>;
+var<workgroup> tops: array<f32, 64>;    // STRETCHES of them, a thread each
 var<workgroup> totals: array<f32, 64>;
+var<workgroup> factors: array<f32, 64>; // of a stretch's values; 0: it has none
+
+// Four stretches' values at a time, whose loads do not wait for each other.
+fn four_values(at: u32, s: u32, i: u32) -> f32 {
+    let pitch = p.v_dim + 2u;
+    let last = p.stretches - 1u;
+    let v = vec4<f32>(parts[at + s * pitch + 2u + i], parts[at + min(s + 1u, last) * pitch + 2u + i],
+                      parts[at + min(s + 2u, last) * pitch + 2u + i], parts[at + min(s + 3u, last) * pitch + 2u + i]);
+    let f = vec4<f32>(factors[s], factors[s + 1u], factors[s + 2u], factors[s + 3u]);
+    return dot(select(vec4<f32>(), v * f, f > vec4<f32>()), vec4<f32>(1.0));
+}
 
 @compute @workgroup_size(64)
 fn decode_reduce(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let head = group.x;
     let token = group.y;
     let base = (token * p.heads + head) * STRETCHES * (p.v_dim + 2u);
-    var top = -3.0e38;
-    for (var s = local; s < p.stretches; s += THREADS) { top = max(top, parts[base + s * (p.v_dim + 2u)]); }
-    tops[local] = top;
-    workgroupBarrier();
-    top = -3.0e38;
-    for (var i = 0u; i < min(THREADS, p.stretches); i++) { top = max(top, tops[i]); }
-    if (p.has_sinks == 1u) { top = max(top, sinks[head]); }
-    var sum = 0.0;
-    for (var s = local; s < p.stretches; s += THREADS) {
-        let at = base + s * (p.v_dim + 2u);
-        sum += parts[at + 1u] * exp(parts[at] - top);
+    var mine = -3.0e38;
+    var total = 0.0;
+    if (local < p.stretches) {
+        mine = parts[base + local * (p.v_dim + 2u)];
+        total = parts[base + local * (p.v_dim + 2u) + 1u];
     }
-    totals[local] = sum;
+    tops[local] = mine;
     workgroupBarrier();
-    sum = 0.0;
-    for (var i = 0u; i < min(THREADS, p.stretches); i++) { sum += totals[i]; }
+    var top = -3.0e38;
+    for (var i = 0u; i < p.stretches; i++) { top = max(top, tops[i]); }
+    if (p.has_sinks == 1u) { top = max(top, sinks[head]); }
+    var factor = 0.0;
+    if (total > 0.0) { factor = exp(mine - top); }
+    factors[local] = factor;
+    totals[local] = total * factor;
+    workgroupBarrier();
+    var sum = 0.0;
+    for (var i = 0u; i < p.stretches; i++) { sum += totals[i]; }
     if (p.has_sinks == 1u) { sum += exp(sinks[head] - top); }
     for (var first = 0u; first < p.v_dim; first += THREADS) {
         let i = first + local;
         let column = head * p.v_dim + i;
         var x = 0.0;
         if (i < p.v_dim) {
-            for (var s = 0u; s < p.stretches; s++) {
-                let at = base + s * (p.v_dim + 2u);
-                if (parts[at + 1u] > 0.0) { x += parts[at + 2u + i] * exp(parts[at] - top); }
-            }
+            for (var s = 0u; s < p.stretches; s += 4u) { x += four_values(base, s, i); }
             x /= sum;
             out[token * p.heads * p.v_dim + column] = x;
         }
