@@ -17,7 +17,7 @@ typedef struct shape {
     float softcap, head_softcap, embed_scale, residual_scale, head_scale, magnitude;
 } shape;
 
-#define SHAPES 5
+#define SHAPES 6
 extern const shape *const shapes[SHAPES]; /* the first is llama_like */
 extern const shape llama_like;
 

@@ -88,6 +88,25 @@ static const shape quantized = {.name = "quantized",
                                 .residual_scale = 1,
                                 .head_scale = 1,
                                 .magnitude = 1};
+static const shape quantized_plain = {.name = "quantized, plain",
+                                      .width = 64,
+                                      .heads = 4,
+                                      .kv_heads = 4,
+                                      .k_dim = 16,
+                                      .v_dim = 16,
+                                      .hidden = 96,
+                                      .vocabulary = 112,
+                                      .layers = 2,
+                                      .rotated = 8,
+                                      .layer_norm = true,
+                                      .biases = true,
+                                      .plain_act = true,
+                                      .quantized = true,
+                                      .act = AF_ACT_GELU,
+                                      .embed_scale = 1,
+                                      .residual_scale = 1,
+                                      .head_scale = 1,
+                                      .magnitude = 1};
 static const shape hybrid = {.name = "hybrid",
                              .width = 44,
                              .heads = 4,
@@ -105,7 +124,7 @@ static const shape hybrid = {.name = "hybrid",
                              .residual_scale = 1,
                              .head_scale = 1,
                              .magnitude = 1};
-const shape *const shapes[SHAPES] = {&llama_like, &gemma_like, &odd, &hybrid, &quantized};
+const shape *const shapes[SHAPES] = {&llama_like, &gemma_like, &odd, &hybrid, &quantized_plain, &quantized};
 
 static uint64_t random_state;
 static size_t blocks_taken;
