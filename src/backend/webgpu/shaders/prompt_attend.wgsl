@@ -6,7 +6,7 @@
 // scaled, which matrices of subgroups cannot do row by row. Two threads share a token's row of scores.
 //
 // A query rounded to f16 would turn into errors of its scores, and those of the weights, in proportion to the scores. So
-// it is two f16, the rounded one and what is left; for the largest score the first will do, as weights are relative to it.
+// it is two f16, its first bits and what is left; for the largest score the first will do, as weights are relative to it.
 struct Params {
     group: u32,    // offset of the cache group's page table in a sequence's
     window: u32,   // 0: everything
@@ -47,7 +47,8 @@ fn store_eight(at: u32, v: vec4<u32>) {
     tile[at + 1u] = four_halves(v.zw);
 }
 
-// Queries rounded to f16; or, `rest`, what that leaves.
+// Queries cut to f16, by their bits, because a compiler may take a conversion to f16 and back for nothing; or, `rest`, what
+// that leaves.
 fn stage_queries(first: u32, count: u32, head: u32, rest: bool, local: u32) {
     let fours = K_DIM / 4u;
     for (var i = local; i < KEYS * fours; i += THREADS) {
@@ -55,7 +56,8 @@ fn stage_queries(first: u32, count: u32, head: u32, rest: bool, local: u32) {
         let from_ = (first + t) * p.q_stride + head * K_DIM + i % fours * 4u;
         var v = vec4<f32>();
         if (t < count) { v = vec4<f32>(q[from_], q[from_ + 1u], q[from_ + 2u], q[from_ + 3u]) * p.scale; }
-        if (rest) { v -= vec4<f32>(vec4<f16>(v)); }
+        let cut = bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) & vec4<u32>(0xffffe000u));
+        v = select(cut, v - cut, rest);
         tile[t * ROW + i % fours] = vec4<f16>(v);
     }
 }
