@@ -235,7 +235,7 @@ static int filter_urlencode(j_run *run, const j_args *args, j_value *out) {
     if (input(run, args, &s)) return run->status;
     j_text t;
     af_j_text_open(&t, run);
-    for (size_t at = 0; at < s->n && !af_j_work(run, 1); at++) {
+    for (size_t at = 0; at < s->n && !af_j_work(run, 4); at++) {
         unsigned char c = (unsigned char)s->p[at];
         bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c && strchr("_.-~/", c));
         char text[4];

@@ -26,6 +26,7 @@ static void put_escape(j_text *t, uint32_t c, uint8_t origin) {
         ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't', ['\b'] = 'b', ['\f'] = 'f', ['"'] = '"', ['\\'] = '\\'};
     char text[16];
     int n;
+    if (af_j_work(t->run, 4)) return;
     if (c < 128 && named[c])
         n = snprintf(text, sizeof text, "\\%c", named[c]);
     else if (c < 0x10000)

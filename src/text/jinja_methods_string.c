@@ -50,7 +50,7 @@ static int method_casefold(j_run *run, const j_args *args, j_value *out) {
 int af_j_strip_string(j_run *run, const j_string *s, const j_value *chars, bool left, bool right, j_value *out) {
     const j_string *set = NULL;
     if (af_j_given(chars) && chars->kind != J_NONE && af_j_need_string(run, chars, "strip", &set)) return run->status;
-    if (af_j_work(run, s->n / 16 + (set ? s->n * (set->n / 64) : 0))) return run->status;
+    if (af_j_work(run, s->n / 16 + (set ? s->n / 4 + s->n * (set->n / 64) : 0))) return run->status;
     size_t from, to;
     af_j_strip(s, set, left, right, &from, &to);
     return af_j_string_part(run, s, from, to, out);

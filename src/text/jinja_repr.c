@@ -38,10 +38,11 @@ size_t af_j_float_repr(double d, char out[J_FLOAT_TEXT]) {
 static void put_number(j_text *t, const j_value *v) {
     char text[J_FLOAT_TEXT];
     size_t n;
+    if (af_j_work(t->run, v->kind == J_INT ? 2 : 16)) return;
     if (v->kind == J_INT)
         n = (size_t)snprintf(text, sizeof text, "%lld", (long long)v->integer);
     else
-        n = af_j_work(t->run, 16) ? 0 : af_j_float_repr(v->real, text);
+        n = af_j_float_repr(v->real, text);
     af_j_text_bytes(t, text, n, v->origin);
 }
 
@@ -51,6 +52,7 @@ static void put_escaped(j_text *t, uint32_t c, char quote, uint8_t origin) {
     static const char named[128] = {['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't', ['\\'] = '\\'};
     char text[16];
     int n;
+    if (af_j_work(t->run, 4)) return;
     if (c < 128 && named[c])
         n = snprintf(text, sizeof text, "\\%c", named[c]);
     else if (c == (uint32_t)quote)

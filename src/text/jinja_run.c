@@ -12,7 +12,7 @@
 
 enum {
     MAX_DEPTH = 1000,           /* nested evaluations: some hundred macros in one another */
-    MAX_WORK = 50 * 1000 * 1000 /* two or three seconds at most */
+    MAX_WORK = 25 * 1000 * 1000 /* a second or two at most */
 };
 static const size_t max_memory = (size_t)256 << 20;
 static const size_t max_output = (size_t)64 << 20;

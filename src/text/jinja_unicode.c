@@ -168,7 +168,7 @@ int af_j_change_case(j_run *run, const j_string *s, j_case how, j_value *out) {
     j_text t;
     af_j_text_open(&t, run);
     bool in_word = false;
-    af_j_work(run, s->n / 8);
+    af_j_work(run, how == J_FOLD ? s->n : s->n / 2); /* by tables; foldings are sequences */
     for (size_t at = 0, n; at < s->n && !run->status; at += n) {
         uint32_t c = 0;
         n = af_utf8_decode(s->p + at, s->n - at, &c);
