@@ -94,6 +94,16 @@ def test_reasoning_says_when_to_split(tmp_path, how, template, split):
         assert {k: v for k, v in message(server).items() if k.endswith("content")} == wanted
 
 
+@pytest.mark.parametrize("how", ["auto", "none", "deepseek"])
+def test_a_request_says_when_to_split(tmp_path, how):
+    split, whole = {"reasoning_content": "why", "content": "green"}, {"content": "<think>why</think>green"}
+    with serve(tmp_path, ["<think>", "why", "</think>", "green"], dialogue(), "--reasoning", how) as server:
+        assert joined(server, reasoning_format="deepseek") == {"role": "assistant", **split}
+        assert joined(server, reasoning_format="none") == {"role": "assistant", **whole}
+        assert joined(server, reasoning_format="auto") == {"role": "assistant", **whole}  # a template without tags
+        assert joined(server) == {"role": "assistant", **(split if how == "deepseek" else whole)}
+
+
 def test_a_thought_cut_short_is_a_thought(tmp_path):
     with serve(tmp_path, THOUGHT, THINKS + dialogue()) as server:
         assert message(server, max_tokens=3)["reasoning_content"] == "why"

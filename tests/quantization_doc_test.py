@@ -1,9 +1,13 @@
-"""The table of weight formats in docs/QUANTIZATION.md is what format_table.py prints, to the digit."""
+"""docs/QUANTIZATION.md: the table of weight formats is what format_table.py prints, to the digit; perplexities with each type
+of cache are those that are measured.
+"""
 import os
 import pathlib
 import sys
 
-from support import MODELS, ROOT
+import pytest
+
+from support import MODELS, ROOT, SANITIZED, shimmy_json, vector
 
 sys.path.insert(0, str(ROOT / "tests/tools"))
 import format_table  # noqa: E402
@@ -16,3 +20,17 @@ def test_sizes_and_errors_are_those_of_the_table():
     names = list(format_table.sizes(PROGRAM))
     written = [line for line in text.splitlines() if line.split(" | ")[0][2:] in names]
     assert written == list(format_table.rows(PROGRAM, MODELS / "gemma-3-270m-q4_k_m.gguf"))
+
+
+CACHED = {"smollm2-135m-instruct-q4_1": "SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m": "gemma-3-270m-q4_k_m.gguf"}
+
+if not SANITIZED:  # minutes
+    @pytest.mark.parametrize("column, name", enumerate(CACHED))
+    def test_perplexities_by_type_of_cache_are_those_of_the_table(tmp_path, column, name):
+        text = (ROOT / "docs/QUANTIZATION.md").read_text()
+        tokens = tmp_path / "tokens"
+        tokens.write_text(" ".join(map(str, vector("real", "drift")[name]["tokens"])))
+        for kv in ("f32", "f16", "q8_0"):
+            row, = (line.split(" | ") for line in text.splitlines() if line.startswith(f"| {kv} |"))
+            found = shimmy_json("perplexity", MODELS / CACHED[name], "--device", "cpu", "--tokens", tokens, "--kv", kv)
+            assert float(row[2 + column].split()[0]) == pytest.approx(found["perplexity"], rel=5e-4)

@@ -181,6 +181,8 @@ def test_echo_begins_with_the_prompt(server):
     ({"tools": {}}, "tools"),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"model": 5}, "model"),
+    ({"reasoning_format": "loud"}, "reasoning_format"),
+    ({"reasoning_format": True}, "reasoning_format"),
 ])
 def test_a_wrong_field_is_named(server, fields, param):
     status, _, body = server.post("/v1/chat/completions", {"messages": USER, "stream": True, **fields})
@@ -251,6 +253,33 @@ def test_tokenize_and_detokenize_are_inverse(server):
     assert status == 400 and body["error"]["param"] == "content[1]"
     status, _, body = server.post("/detokenize", {"tokens": [1, 10**6]})
     assert status == 400 and body["error"]["param"] == "tokens[1]"
+
+
+def test_tokenize_gives_bytes_where_a_piece_is_no_text(server):
+    def pieces(text, **fields):
+        return [p["piece"] for p in server.post("/tokenize", {"content": text, "with_pieces": True, **fields})[2]["tokens"]]
+    for text in ("é", "🍵", "\x00"):
+        found = pieces(text)
+        data = b"".join(p.encode() if isinstance(p, str) else bytes(p) for p in found)
+        assert data == text.encode()
+    assert pieces("é🍵") == [[byte] for byte in "é🍵".encode()]
+    assert pieces("<|go|>") == ["<|go|>"]
+    assert pieces("<|go|>", parse_special=False) == list("<|go|>")
+    assert len(pieces("a", add_special=True)) == 2 and pieces("a", add_special=True)[1] == "a"
+
+
+@pytest.mark.parametrize("route, body, param", [
+    ("/tokenize", {"content": 5}, "content"), ("/tokenize", {"content": [1.5]}, "content[0]"),
+    ("/tokenize", {"content": "a", "add_special": 1}, "add_special"),
+    ("/tokenize", {"content": "a", "parse_special": "yes"}, "parse_special"),
+    ("/tokenize", {"content": "a", "with_pieces": []}, "with_pieces"),
+    ("/detokenize", {"tokens": "a"}, "tokens"), ("/detokenize", {"tokens": ["a"]}, "tokens[0]"),
+    ("/detokenize", {"tokens": [-1]}, "tokens[0]"), ("/apply-template", {}, "messages"),
+    ("/apply-template", {"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+])
+def test_a_wrong_field_of_the_text_routes_is_named(server, route, body, param):
+    status, _, answer = server.post(route, body)
+    assert status == 400 and answer["error"]["param"] == param and param in answer["error"]["message"]
 
 
 def test_half_a_character_is_replaced_not_sent(server):

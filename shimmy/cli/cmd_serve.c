@@ -13,8 +13,9 @@
 #define DEFAULT_MAX_BODY ((uint64_t)8 << 20)
 
 static shimmy_reasoning reasoning_of(const char *name) {
-    if (!name || strcmp(name, "auto") == 0) return SHIMMY_REASONING_AUTO;
-    return strcmp(name, "none") == 0 ? SHIMMY_REASONING_NONE : SHIMMY_REASONING_DEEPSEEK;
+    shimmy_reasoning how = SHIMMY_REASONING_AUTO;
+    if (name) shimmy_reasoning_named(name, &how); /* the table of options has checked it */
+    return how;
 }
 
 static af_pooling pooling_of(const char *name) {

@@ -151,8 +151,10 @@ static af_request engine_request(const shimmy_call *call, const shimmy_request *
     asked.dry_breakers = request->breakers;
     asked.dry_breaker_count = request->breaker_count;
     asked.logprobs = request->logprobs < 0 && request->best_of > request->n ? 0 : request->logprobs;
-    asked.shown = request->chat ? call->server->shown : NULL;
-    asked.shown_count = request->chat ? call->server->shown_count : 0;
+    if (request->chat) {
+        asked.shown = call->server->spans[request->reasoning].shown;
+        asked.shown_count = call->server->spans[request->reasoning].shown_count;
+    }
     asked.sampling = request->sampling;
     asked.on_event = on_event;
     asked.on_prompt_logprob = echoes ? on_prompt_logprob : NULL;

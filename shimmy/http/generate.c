@@ -19,7 +19,7 @@ static int chat_tokens(shimmy_call *call, const shimmy_request *request, shimmy_
     int rc = af_model_render(server->model, server->template, request->render, strlen(request->render), &options,
                              &prompt, &error);
     if (rc == 0) {
-        shimmy_split_begin(&out->split, server->tags, &prompt, request->continues);
+        shimmy_split_begin(&out->split, server->spans[request->reasoning].tags, &prompt, request->continues);
         if (server->options->allow_special && prompt.length) memset(prompt.origin, 0, prompt.length);
         rc = af_prompt_tokenize(server->model, &prompt, &out->ids, &out->count, &error);
     }

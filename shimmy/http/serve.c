@@ -72,16 +72,21 @@ static int show_tag(shimmy_server *server, const char *tag, af_ids *shown, af_er
     return kept ? 0 : af_fail_memory(error, count, "tags");
 }
 
-static int load_tags(shimmy_server *server, af_error *error) {
-    const shimmy_tags *tags = shimmy_choose_tags(server->options->reasoning, mentions, server);
+static int load_spans(shimmy_server *server, shimmy_reasoning mode, af_error *error) {
+    const shimmy_tags *tags = shimmy_choose_tags(mode, mentions, server);
     if (!tags) return 0;
     const char *const texts[] = {tags->open, tags->close, tags->instead, tags->aside, tags->turn};
     af_ids shown = {0};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof texts / sizeof *texts; i++) rc = show_tag(server, texts[i], &shown, error);
-    server->tags = tags;
-    server->shown = shown.p;
-    server->shown_count = shown.len < SHOWN ? shown.len : SHOWN;
+    server->spans[mode] = (shimmy_spans){tags, shown.p, shown.len < SHOWN ? shown.len : SHOWN};
+    return rc;
+}
+
+static int load_tags(shimmy_server *server, af_error *error) {
+    int rc = 0;
+    for (int mode = 0; rc == 0 && mode < SHIMMY_REASONINGS; mode++)
+        rc = load_spans(server, (shimmy_reasoning)mode, error);
     return rc;
 }
 
@@ -137,6 +142,7 @@ static void on_loaded(shimmy_mail *mail) {
         .model_path = server->options->model_path,
         .vocabulary = server->info.vocabulary,
         .sampling = af_sampling_default(server->model),
+        .reasoning = server->options->reasoning,
         .penalty_compat = server->options->penalty_compat,
     };
     server->ready = true;
@@ -317,7 +323,7 @@ static void close_all(serving *s) {
     af_model_close(server->model);
     if (s->drain_timer) event_free(s->drain_timer);
     if (server->base) event_base_free(server->base);
-    af_free(server->shown);
+    for (int mode = 0; mode < SHIMMY_REASONINGS; mode++) af_free(server->spans[mode].shown);
     shimmy_said_clear(&server->spare);
     af_buf_clear(&server->event);
 }

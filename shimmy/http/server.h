@@ -14,6 +14,13 @@
 
 #include <stdatomic.h>
 
+/* What encloses thoughts. */
+typedef struct shimmy_spans {
+    const shimmy_tags *tags; /* NULL: answers are not split */
+    int32_t *shown;          /* the control tokens in them */
+    size_t shown_count;
+} shimmy_spans;
+
 typedef struct shimmy_server {
     const shimmy_serve_options *options;
     struct event_base *base;
@@ -35,9 +42,7 @@ typedef struct shimmy_server {
     af_model_info info;
     shimmy_request_limits limits;
     uint32_t ctx;
-    const shimmy_tags *tags; /* what encloses thoughts; NULL: answers are not split */
-    int32_t *shown;          /* the control tokens in them */
-    size_t shown_count;
+    shimmy_spans spans[SHIMMY_REASONINGS]; /* for each way that a request may ask for */
 
     /* The loop's own. */
     bool ready;

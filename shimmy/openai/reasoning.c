@@ -29,6 +29,17 @@ const shimmy_tags shimmy_tags_table[] = {
 };
 const size_t shimmy_tags_count = sizeof shimmy_tags_table / sizeof *shimmy_tags_table;
 
+bool shimmy_reasoning_named(const char *name, shimmy_reasoning *out) {
+    static const char *const names[SHIMMY_REASONINGS] = {
+        [SHIMMY_REASONING_AUTO] = "auto", [SHIMMY_REASONING_NONE] = "none", [SHIMMY_REASONING_DEEPSEEK] = "deepseek"};
+    for (int i = 0; i < SHIMMY_REASONINGS; i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        *out = (shimmy_reasoning)i;
+        return true;
+    }
+    return false;
+}
+
 const shimmy_tags *shimmy_choose_tags(shimmy_reasoning mode, bool (*mentions)(const void *user, const char *text),
                                       const void *user) {
     if (mode == SHIMMY_REASONING_NONE) return NULL;

@@ -32,6 +32,11 @@ typedef enum shimmy_reasoning {
     SHIMMY_REASONING_DEEPSEEK /* split everywhere; <think> where the template knows none */
 } shimmy_reasoning;
 
+enum { SHIMMY_REASONINGS = SHIMMY_REASONING_DEEPSEEK + 1 };
+
+/* The names that options and requests give them. Returns false for others; *out is left alone then. */
+bool shimmy_reasoning_named(const char *name, shimmy_reasoning *out);
+
 /* The tags to look for, or NULL. `mentions` says whether the template contains a text. */
 const shimmy_tags *shimmy_choose_tags(shimmy_reasoning mode, bool (*mentions)(const void *user, const char *text),
                                       const void *user);

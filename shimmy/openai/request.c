@@ -163,6 +163,16 @@ int shimmy_request_model(const json_t *json, const shimmy_request_limits *limits
 
 /* ---- Whole requests ---- */
 
+static int read_reasoning(const json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
+                          shimmy_refusal *refusal) {
+    const char *name = NULL;
+    out->reasoning = limits->reasoning;
+    int rc = shimmy_read_text(json, "reasoning_format", &name, refusal);
+    if (rc < 0 || !name || shimmy_reasoning_named(name, &out->reasoning)) return rc;
+    return shimmy_refuse(refusal, 400, "invalid_value", "reasoning_format",
+                         "reasoning_format: found '%s', allowed are 'auto', 'none' and 'deepseek'", name);
+}
+
 int shimmy_request_parse(bool chat, const char *body, size_t length, const shimmy_request_limits *limits,
                          shimmy_request *out, shimmy_refusal *refusal) {
     memset(out, 0, sizeof *out);
@@ -172,6 +182,7 @@ int shimmy_request_parse(bool chat, const char *body, size_t length, const shimm
     if (rc == 0 && chat) {
         out->prompt_count = 1;
         rc = shimmy_request_messages(out->json, &out->render, &out->continues, refusal);
+        if (rc == 0) rc = read_reasoning(out->json, limits, out, refusal);
     } else if (rc == 0) {
         rc = read_prompts(out->json, limits, out, refusal);
         if (rc == 0) rc = shimmy_read_bool(out->json, "echo", &out->echo, refusal);

@@ -7,6 +7,7 @@
 #define SHIMMY_OPENAI_REQUEST_H
 
 #include "openai/error.h"
+#include "openai/reasoning.h"
 
 #include <jansson.h>
 
@@ -23,7 +24,8 @@ typedef struct shimmy_request_limits {
     const char *model_name;
     const char *model_path; /* its last part counts as a name too */
     uint32_t vocabulary;
-    af_sampling sampling; /* the defaults */
+    af_sampling sampling;       /* the defaults */
+    shimmy_reasoning reasoning; /* where a request says nothing */
     bool penalty_compat;
 } shimmy_request_limits;
 
@@ -64,6 +66,7 @@ typedef struct shimmy_request {
     size_t stop_count;
     char *render;                          /* chat: the JSON text for af_model_render */
     bool continues;                        /* chat: the answer goes on with the last message */
+    shimmy_reasoning reasoning;            /* chat: how what a model thinks is told from its answer */
     shimmy_prompt prompts[SHIMMY_CHOICES]; /* completions */
     size_t prompt_count;                   /* 1 for chat */
     json_t *json;                          /* owner of what is borrowed */
