@@ -151,6 +151,7 @@ typedef struct af_backend_ops {
 
 struct af_backend {
     const af_backend_ops *ops;
+    bool half_attention; /* the fast mode multiplies queries, keys, weights and values as half floats (sums are f32) */
 };
 
 /* Opens a backend by device name (backend.c) for a plan, which must outlive it. AF_EUNSUPPORTED names the device and

@@ -93,7 +93,9 @@ static int open_rounded(af_verifier *v, af_error *error) {
 
 static int open_device(af_verifier *v, const af_verify_opener *opener, const af_backend_hook *hook, af_error *error) {
     const af_backend_options options = options_of(v, v->table->exact, hook);
-    return opener->open(opener->user, v->options->device, v->plan, &options, &v->device, error);
+    const int status = opener->open(opener->user, v->options->device, v->plan, &options, &v->device, error);
+    if (status == AF_OK) v->table->half = !v->table->exact && v->device->half_attention;
+    return status;
 }
 
 /* What a device folds together it must not while each operation is looked at, so it is opened twice. */

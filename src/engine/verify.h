@@ -22,6 +22,7 @@ typedef struct af_verify_entry {
 
 typedef struct af_verify_table {
     bool exact; /* the mode of what is added */
+    bool half;  /* by a device of half_attention (backend.h) */
     af_verify_entry entries[AF_VERIFY_ROWS];
     size_t count;
 } af_verify_table;

@@ -19,6 +19,7 @@ enum {
     EXACT = 1, /* mode */
     FAST = 2,
     BOTH = EXACT | FAST,
+    HALF = 8,   /* fast, attention in half floats */
     PLAIN = 1,  /* weights: none, or plain numbers */
     SCALED = 2, /* blocks with one scale of their own: a device can hold them as they are */
     SUPER = 4,  /* superblocks, whose products of scales a device may round to half floats */
@@ -38,6 +39,8 @@ static const struct {
     {"decode", BOTH, ANY, 0, 0},
     {"embed", FAST, SUPER, 2e-3, 1e-2},
     {"embed", BOTH, ANY, 1e-6, 1e-6},
+    {"attend", HALF, ANY, 1e-2,
+     1e-1}, /* a factor rounded by 2^-11 moves a score, and so its weight, by so much of it */
     {"attend", BOTH, ANY, 1e-3, 1e-2}, /* an f16 cache rounds a key that differs in its last bit either way */
     {"linear", FAST, BLOCKS, 2e-2, 2e-1},
     {"head", FAST, BLOCKS, 2e-2, 2e-1},
@@ -58,7 +61,7 @@ static unsigned weights_of(const af_format *format) {
 }
 
 static void allow(af_verify_row *row, const af_verify_table *table, const af_format *format) {
-    const unsigned mode = table->exact ? EXACT : FAST, weights = weights_of(format);
+    const unsigned mode = table->exact ? EXACT : table->half ? FAST | HALF : FAST, weights = weights_of(format);
     size_t i = 0;
     while (allowances[i].what && (strcmp(allowances[i].what, row->what) != 0 || !(allowances[i].modes & mode) ||
                                   !(allowances[i].weights & weights)))

@@ -381,6 +381,7 @@ int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_opt
     if (status == AF_OK) open_buffers(b, &status, error);
     open_results(b, &status, error);
     if (status == AF_OK) status = af_gpu_compile(b, error);
+    b->base.half_attention = b->prompt.count > 0;
     if (status != AF_OK) {
         gpu_close(&b->base);
         return status;
