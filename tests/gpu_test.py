@@ -142,6 +142,27 @@ def test_greedy_decoding_gives_the_cpus_tokens():
     assert gpu["text"] == " five, six, seven, eight," and gpu["ids"] == cpu["ids"]
 
 
+# With no room for lists, every row is read whole after all.
+@pytest.mark.parametrize("chain", [("--top-k", 40, "--temperature", 1.5), ("--top-k", 64, "--top-p", 0.9),
+                                   ("--top-k", 5, "--min-p", 0.05, "--temperature", 3)])
+def test_tokens_drawn_from_the_best_that_a_device_lists_are_those_of_whole_rows(chain):
+    def run(env):
+        return shimmy_json("generate", SMOL, "--prompt", "Once upon a time", "--raw", "--max-tokens", 12, "--seed", 7,
+                           "--ctx", 64, "--device", DEVICE, *chain, env=env)["ids"]
+
+    assert run({}) == run({"AIRFRAME_GPU_TOP": "0"})
+
+
+def test_rows_come_as_lists_where_the_chain_takes_no_more():
+    def kernels(*chain):
+        done = shimmy("generate", SMOL, "--prompt", "One", "--raw", "--max-tokens", 4, "--ctx", 64, "--seed", 1,
+                      "--device", DEVICE, *chain, env={"AIRFRAME_GPU_PROFILE": "1"})
+        return {line.split()[0] for line in (done.stdout + done.stderr).splitlines() if line.split()}
+
+    assert b"top" in kernels("--top-k", 40)
+    assert b"top" not in kernels("--top-k", 65)
+
+
 # A millisecond is what few steps of a prompt take on lavapipe.
 @pytest.mark.parametrize("name", ["nano-llama-q4_k_m", "nano-gemma3-q8_0"])
 def test_a_prompt_cut_into_submits_by_a_time_budget_gives_the_same_logits(name):

@@ -455,6 +455,74 @@ static void greedy_is_left_to_the_device_only_without_penalties(void **state) {
     }
 }
 
+static int by_size(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* A copy of a row without the logits below the `most` largest; equals stay. */
+static float *top_of(const float *row, uint32_t vocabulary, uint32_t most) {
+    float *sorted = malloc(vocabulary * sizeof *sorted), *top = malloc(vocabulary * sizeof *top);
+    memcpy(sorted, row, vocabulary * sizeof *row);
+    qsort(sorted, vocabulary, sizeof *sorted, by_size);
+    for (uint32_t i = 0; i < vocabulary; i++) top[i] = row[i] >= sorted[most - 1] ? row[i] : -INFINITY;
+    free(sorted);
+    return top;
+}
+
+static void check_top(const af_sampling *params, const float *row, uint32_t vocabulary) {
+    float *top = top_of(row, vocabulary, 64);
+    af_sampler *whole = sampler_of(*params, vocabulary), *part = sampler_of(*params, vocabulary);
+    assert_true(af_sampler_takes_top(whole, 64));
+    for (int i = 0; i < 50; i++) assert_int_equal(af_sampler_choose(whole, row), af_sampler_choose(part, top));
+    af_sampler_close(whole);
+    af_sampler_close(part);
+    free(top);
+}
+
+static void what_top_k_drops_may_be_missing(void **state) {
+    (void)state;
+    const uint32_t vocabulary = 20011;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        af_sampling params = plain();
+        params.seed = seed;
+        params.top_k = (int32_t)(2 + seed % 63);
+        params.temperature = 0.3f + 0.1f * (float)(seed % 20);
+        params.top_p = seed % 3 ? 1 : 0.9f;
+        params.min_p = seed % 4 ? 0 : 0.02f;
+        float *row = random_row(vocabulary, seed, 6);
+        for (uint32_t i = 0; seed % 2 && i < vocabulary; i++) row[i] = roundf(row[i] * 4) / 4; /* equals */
+        check_top(&params, row, vocabulary);
+        free(row);
+    }
+}
+
+static bool takes_top(af_sampling params) {
+    af_sampler *s = sampler_of(params, 100);
+    const bool takes = af_sampler_takes_top(s, 64);
+    af_sampler_close(s);
+    return takes;
+}
+
+static void the_best_alone_are_enough_only_for_a_plain_chain_with_a_small_top_k(void **state) {
+    (void)state;
+    af_sampling params = plain();
+    assert_false(takes_top(params));
+    params.top_k = 65;
+    assert_false(takes_top(params));
+    params.top_k = 64;
+    assert_true(takes_top(params));
+    af_sampling other = params;
+    other.repeat_penalty = 1.1f;
+    assert_false(takes_top(other));
+    other = params;
+    other.typical_p = 0.5f;
+    assert_false(takes_top(other));
+    other = params;
+    other.mirostat = 2;
+    assert_false(takes_top(other));
+}
+
 static void values_out_of_bounds_are_refused_by_name(void **state) {
     static const struct {
         const char *field;
@@ -567,6 +635,8 @@ int main(void) {
         cmocka_unit_test(a_random_seed_differs_each_time),
         cmocka_unit_test(the_generator_is_xoshiro256_starstar_after_splitmix64),
         cmocka_unit_test(greedy_is_left_to_the_device_only_without_penalties),
+        cmocka_unit_test(what_top_k_drops_may_be_missing),
+        cmocka_unit_test(the_best_alone_are_enough_only_for_a_plain_chain_with_a_small_top_k),
         cmocka_unit_test(values_out_of_bounds_are_refused_by_name),
         cmocka_unit_test(prints_the_time_of_a_choice_at_256k),
     };

@@ -78,8 +78,12 @@ typedef enum af_choose {
     AF_CHOOSE_NONE,   /* nothing is wanted of this token */
     AF_CHOOSE_LOGITS, /* the whole row */
     AF_CHOOSE_GREEDY, /* the id of the largest logit (the lowest such id) */
-    AF_CHOOSE_STATE   /* what the plan's STATE gives; no row of logits */
+    AF_CHOOSE_STATE,  /* what the plan's STATE gives; no row of logits */
+    AF_CHOOSE_TOP     /* a row in which the AF_TOP_MOST best logits and all that equal them stand; others may be -inf.
+                         A device may have to be asked again for the row: such a batch is collected before the next */
 } af_choose;
+
+#define AF_TOP_MOST 64
 
 /* Whether it is one of the head's rows. */
 static inline bool af_choose_wants_row(af_choose choose) {
@@ -107,8 +111,8 @@ typedef struct af_batch {
  * in the batch's order. Lives until the next submit. */
 typedef struct af_result {
     uint32_t row_count;
-    const int32_t *ids;         /* (rows): the choice of GREEDY rows, -1 for LOGITS rows */
-    const float *const *logits; /* (rows): the row of LOGITS rows, NULL for GREEDY rows */
+    const int32_t *ids;         /* (rows): the choice of GREEDY rows, -1 for others */
+    const float *const *logits; /* (rows): the row of LOGITS and TOP rows, NULL for GREEDY rows */
     uint32_t state_count;
     const float *const *states; /* (states), each of the plan's width */
 } af_result;

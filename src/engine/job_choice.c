@@ -107,7 +107,9 @@ af_choose af_job_choice_at(const af_job *job, uint32_t position) {
     if (af_job_wants_state(job, position)) return AF_CHOOSE_STATE;
     if (af_job_wants(job, position)) return AF_CHOOSE_LOGITS;
     if (!af_job_chooses_at(job, position)) return AF_CHOOSE_NONE;
-    return af_sampler_is_greedy(job->sampler) && !job->logprob ? AF_CHOOSE_GREEDY : AF_CHOOSE_LOGITS;
+    if (job->logprob) return AF_CHOOSE_LOGITS;
+    if (af_sampler_is_greedy(job->sampler)) return AF_CHOOSE_GREEDY;
+    return af_sampler_takes_top(job->sampler, AF_TOP_MOST) ? AF_CHOOSE_TOP : AF_CHOOSE_LOGITS;
 }
 
 int32_t af_job_choose(af_job *job, const float *logits) {

@@ -204,6 +204,11 @@ bool af_sampler_is_greedy(const af_sampler *s) {
     return takes_best(&s->params) && !changes_row(s);
 }
 
+/* Whatever top-k drops weighs nothing, so that sums over blocks of the row (weights.c) stay the same bit for bit. */
+bool af_sampler_takes_top(const af_sampler *s, uint32_t most) {
+    return s->plain && !changes_row(s) && s->params.top_k > 0 && (uint32_t)s->params.top_k <= most;
+}
+
 void af_sampler_accept(af_sampler *s, int32_t id) {
     af_penalties_accept(&s->penalties, id);
     if (!af_dry_accept(&s->dry, id)) s->dry.count = 0;

@@ -31,6 +31,8 @@ int af_sampler_extend(af_sampler *sampler, const af_sampler_extras *extras, af_e
 void af_sampler_close(af_sampler *sampler);
 /* True if the choice is the plain best token: the device may take it. */
 bool af_sampler_is_greedy(const af_sampler *sampler);
+/* True if the choice depends on the `most` largest logits alone, and those equal to them: any others may be -inf. */
+bool af_sampler_takes_top(const af_sampler *sampler, uint32_t most);
 /* Notes a token of the prompt, for penalties and DRY. Without memory to note it DRY forgets the text before it. */
 void af_sampler_accept(af_sampler *sampler, int32_t id);
 /* Notes a token of the answer. */

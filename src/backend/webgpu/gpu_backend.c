@@ -218,6 +218,7 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     make(b, &b->logits, logits, "logits", status, error);
     make(b, &b->states, states, "states", status, error);
     make(b, &b->bests, (uint64_t)b->options.max_rows * AF_GPU_ARGMAX_PARTS * 8, "choices", status, error);
+    make(b, &b->tops, af_gpu_tops_bytes(b, b->options.max_rows), "choices", status, error);
     make(b, &b->choices, (uint64_t)AF_GPU_IN_FLIGHT * b->options.max_rows * 4, "choices", status, error);
     make(b, &b->parts, parts_bytes(plan), "attention", status, error);
     make(b, &b->batch_info, info_bytes(b), "a batch", status, error);
@@ -270,9 +271,9 @@ static void open_results(af_gpu_backend *b, int *status, af_error *error) {
 static void release_buffers(af_gpu_backend *b) {
     af_gpu *gpu = b->gpu;
     WGPUBuffer *const single[] = {
-        &b->small,     &b->normed,    &b->packets,  &b->attended_packets, &b->hidden_packets, &b->raw,
-        &b->logits,    &b->states,    &b->bests,    &b->choices,          &b->parts,          &b->batch_info,
-        &b->unused[0], &b->unused[1], &b->crossing, &b->halves,           &b->factors};
+        &b->small,  &b->normed,    &b->packets,   &b->attended_packets, &b->hidden_packets, &b->raw,
+        &b->logits, &b->states,    &b->bests,     &b->choices,          &b->parts,          &b->batch_info,
+        &b->tops,   &b->unused[0], &b->unused[1], &b->crossing,         &b->halves,         &b->factors};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
         if (!b->values[v].shared) af_gpu_buffer_free(gpu, b->values[v].buffer);
@@ -371,6 +372,7 @@ int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_opt
     b->plan = plan;
     b->options = *options;
     int status = af_gpu_open(device, &b->gpu, error);
+    b->top_room = af_gpu_top_room();
     if (status == AF_OK) af_gpu_pace_open(&b->pace, b->gpu);
     if (status == AF_OK) status = af_gpu_check_room(b->gpu, plan, options, error);
     if (status == AF_OK) status = af_gpu_kernels_open(b->gpu, &b->kernels, error);

@@ -25,8 +25,9 @@
 #include "backend/webgpu/gpu_pace.h"
 #include "backend/webgpu/gpu_pack.h"
 
-#define AF_GPU_IN_FLIGHT    4   /* tickets that may be uncollected */
-#define AF_GPU_SEQUENCES    256 /* of a batch */
+#define AF_GPU_TOP_ROOM     1024 /* logits that top.wgsl lists of a row */
+#define AF_GPU_IN_FLIGHT    4    /* tickets that may be uncollected */
+#define AF_GPU_SEQUENCES    256  /* of a batch */
 #define AF_GPU_PARAMS       (AF_GPU_IMMEDIATE_BYTES / 4)
 #define AF_GPU_DECODE       8  /* tokens a decode step may have */
 #define AF_GPU_TILE         8  /* tokens of a tile of attend.wgsl */
@@ -102,11 +103,12 @@ typedef struct af_gpu_step {
     uint64_t bytes;       /* of weights that it reads; 0: none */
     bool per_row;         /* counts wanted rows, not tokens */
     bool per_state;       /* counts wanted states */
+    bool per_top;         /* counts rows, where one's best are wanted */
 } af_gpu_step;
 
 /* What a batch changes in the steps. */
 typedef struct af_gpu_shape {
-    uint32_t tokens, rows, states, tiles, wide_tiles, runs;
+    uint32_t tokens, rows, top_rows, states, tiles, wide_tiles, runs;
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
     bool decode, prompt; /* that list runs; neither: the general one */
@@ -128,9 +130,9 @@ typedef struct af_gpu_ticket {
     uint64_t submission; /* of wgpu-native, to wait for this one alone */
     uint32_t row_count;
     af_choose *choose;   /* (max_rows) */
-    WGPUBuffer readback; /* choices, then logits rows */
+    WGPUBuffer readback; /* choices, then tops, then logits rows */
     int mapped;          /* af_gpu_map */
-    bool any_logits;
+    bool any_logits, any_top;
     uint32_t state_count;
     WGPUBuffer state_readback; /* states, made when some are first wanted */
     int state_mapped;
@@ -150,7 +152,7 @@ typedef struct af_gpu_backend {
     WGPUBuffer small;
     uint64_t small_used, small_size;
     af_gpu_value *values; /* (plan->value_count) */
-    WGPUBuffer normed, raw, logits, states, choices, bests, parts, unused[2];
+    WGPUBuffer normed, raw, logits, states, choices, bests, tops, parts, unused[2];
     WGPUBuffer packets, attended_packets, hidden_packets;
     WGPUBuffer halves, factors;      /* activations for prompt_linear.wgsl */
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
@@ -176,6 +178,7 @@ typedef struct af_gpu_backend {
     int crossing_mapped; /* af_gpu_map */
     af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
     af_ticket last_ticket;
+    uint32_t top_room;           /* longer lists are not used */
     int32_t *result_ids;         /* (max_rows) */
     const float **result_rows;   /* (max_rows) */
     float *result_logits;        /* (max_rows, vocabulary), touched as used */
@@ -223,6 +226,13 @@ static inline uint64_t af_gpu_row_bytes(uint32_t row, af_kv_type type) {
 static inline const af_gpu_steps *af_gpu_steps_for(const af_gpu_backend *b, const af_gpu_shape *shape) {
     return shape->decode ? &b->decode : shape->prompt ? &b->prompt : &b->general;
 }
+
+/* gpu_top.c: rows of which only the best are wanted: `tops` holds counts, then what top.wgsl listed of each row. */
+uint32_t af_gpu_top_room(void); /* AF_GPU_TOP_ROOM; AIRFRAME_GPU_TOP lowers it, for tests */
+uint64_t af_gpu_tops_bytes(const af_gpu_backend *b, uint32_t rows);
+void af_gpu_clear_tops(af_gpu_backend *b, uint32_t rows);
+/* Fills a result's row from the tops that were read back; from the device, where they had no room. */
+int af_gpu_take_top(af_gpu_backend *b, const uint32_t *tops, uint32_t row, float *out, af_error *error);
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);
 /* Appends the steps that decode rows of a matrix, chosen by the ids in `batch`, to `out` (ids, cols) f32. */

@@ -71,7 +71,7 @@ typedef enum af_gpu_which { AF_GPU_ALL, AF_GPU_ROWS, AF_GPU_STATES } af_gpu_whic
 void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
                       bool quantize, af_gpu_value out, af_gpu_which which);
 af_gpu_value af_gpu_normed(const af_gpu_backend *b, uint32_t width); /* what a product reads */
-void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary);
+void af_gpu_choice_steps(af_gpu_compiler *c, uint32_t vocabulary);
 uint32_t af_gpu_turns_before(const af_plan *plan, uint16_t rope); /* pairs a token of the ropes before */
 
 /* Bytes that one of gpu_recur.c's operations takes of the small tensors. */

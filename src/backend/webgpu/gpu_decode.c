@@ -318,7 +318,7 @@ static bool fold_head(decoder *d, size_t i) {
                     .bias = h->bias,
                     .per_row = true};
     fold_segments(d->c, &f);
-    af_gpu_argmax_steps(d->c, h->w.rows);
+    af_gpu_choice_steps(d->c, h->w.rows);
     return true;
 }
 

@@ -85,7 +85,7 @@ void af_gpu_compile_linear(af_gpu_compiler *c, const af_op *op) {
     }
 }
 
-void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary) {
+static void argmax_steps(af_gpu_compiler *c, uint32_t vocabulary) {
     const af_gpu_backend *b = c->b;
     for (uint32_t pass = 0; pass < 2; pass++) {
         af_gpu_step *s = af_gpu_add_step(c, "argmax", AF_GPU_GRID_HEADS);
@@ -98,6 +98,19 @@ void af_gpu_argmax_steps(af_gpu_compiler *c, uint32_t vocabulary) {
         af_gpu_bind_step(
             c, s, (af_gpu_binding[]){af_gpu_whole(b->logits), af_gpu_whole(b->bests), af_gpu_whole(b->choices)}, 3);
     }
+}
+
+void af_gpu_choice_steps(af_gpu_compiler *c, uint32_t vocabulary) {
+    const af_gpu_backend *b = c->b;
+    argmax_steps(c, vocabulary);
+    af_gpu_step *s = af_gpu_add_step(c, "top", AF_GPU_GRID_HEADS);
+    const af_gpu_constant room = {"ROOM", AF_GPU_TOP_ROOM};
+    s->pipelines[0] = af_gpu_pipeline_of(c, "top", &room, 1);
+    s->per_top = true;
+    s->x = AF_GPU_ARGMAX_PARTS;
+    af_gpu_set_params(s, (uint32_t[]){vocabulary, b->options.max_rows}, 2);
+    af_gpu_bind_step(c, s, (af_gpu_binding[]){af_gpu_whole(b->logits), af_gpu_whole(b->bests), af_gpu_whole(b->tops)},
+                     3);
 }
 
 void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op) {
@@ -122,5 +135,5 @@ void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op) {
                         .cap = h->softcap};
         tail_step(c, op->name, &t, logits);
     }
-    af_gpu_argmax_steps(c, h->w.rows);
+    af_gpu_choice_steps(c, h->w.rows);
 }

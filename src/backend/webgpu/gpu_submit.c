@@ -16,6 +16,15 @@ static uint64_t choices_bytes(uint32_t rows) {
     return ((uint64_t)rows * 4 + 15) / 16 * 16;
 }
 
+/* In a ticket's readback: choices, tops, logits. */
+static uint64_t tops_at(const af_gpu_backend *b) {
+    return choices_bytes(b->options.max_rows);
+}
+
+static uint64_t logits_at(const af_gpu_backend *b) {
+    return tops_at(b) + (af_gpu_tops_bytes(b, b->options.max_rows) + 15) / 16 * 16;
+}
+
 static uint64_t states_bytes(const af_gpu_backend *b, uint32_t states) {
     return (uint64_t)states * b->plan->width * 4;
 }
@@ -196,7 +205,7 @@ static int need_readback(af_gpu_backend *b, af_gpu_ticket *ticket, af_error *err
         if (!ticket->state_readback) return AF_ENOMEM;
     }
     if (ticket->readback || ticket->row_count == 0) return AF_OK;
-    const uint64_t bytes = choices_bytes(b->options.max_rows) + (uint64_t)b->options.max_rows * b->plan->vocabulary * 4;
+    const uint64_t bytes = logits_at(b) + (uint64_t)b->options.max_rows * b->plan->vocabulary * 4;
     ticket->readback = af_gpu_buffer(b->gpu, bytes, AF_GPU_READBACK, "logits", error);
     return ticket->readback ? AF_OK : AF_ENOMEM;
 }
@@ -206,9 +215,11 @@ static void copy_results(af_gpu_backend *b, const af_gpu_ticket *ticket) {
     if (ticket->row_count)
         api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->choices, b->now.shape.first_choice * 4ull,
                                                   ticket->readback, 0, ticket->row_count * 4ull);
+    if (ticket->any_top)
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->tops, 0, ticket->readback, tops_at(b),
+                                                  af_gpu_tops_bytes(b, ticket->row_count));
     if (ticket->any_logits)
-        api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->logits, 0, ticket->readback,
-                                                  choices_bytes(b->options.max_rows),
+        api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->logits, 0, ticket->readback, logits_at(b),
                                                   (uint64_t)ticket->row_count * b->plan->vocabulary * 4);
     if (ticket->state_count)
         api->wgpuCommandEncoderCopyBufferToBuffer(encoder_of(b), b->states, 0, ticket->state_readback, 0,
@@ -256,6 +267,27 @@ static int collect_states(af_gpu_backend *b, af_gpu_ticket *ticket, af_result *r
     return AF_OK;
 }
 
+/* What a ticket's readback is mapped of. */
+static uint64_t read_bytes(const af_gpu_backend *b, const af_gpu_ticket *ticket) {
+    if (ticket->any_logits) return logits_at(b) + (uint64_t)ticket->row_count * b->plan->vocabulary * 4;
+    return ticket->any_top ? logits_at(b) : choices_bytes(ticket->row_count);
+}
+
+static int take_row(af_gpu_backend *b, const af_gpu_ticket *ticket, const char *mapped, uint32_t r, af_error *error) {
+    const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4;
+    const af_choose choose = ticket->choose[r];
+    float *row = b->result_logits + (size_t)r * b->plan->vocabulary;
+    b->result_ids[r] = -1;
+    b->result_rows[r] = choose == AF_CHOOSE_GREEDY ? NULL : row;
+    if (choose == AF_CHOOSE_TOP)
+        return af_gpu_take_top(b, (const uint32_t *)(const void *)(mapped + tops_at(b)), r, row, error);
+    if (choose == AF_CHOOSE_GREEDY)
+        memcpy(&b->result_ids[r], mapped + r * sizeof(uint32_t), sizeof *b->result_ids);
+    else
+        memcpy(row, mapped + logits_at(b) + r * row_bytes, row_bytes);
+    return AF_OK;
+}
+
 int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_error *error) {
     af_gpu_backend *b = (af_gpu_backend *)backend;
     af_gpu_ticket *ticket = &b->tickets[id % AF_GPU_IN_FLIGHT];
@@ -264,23 +296,15 @@ int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_erro
     *result = (af_result){.row_count = ticket->row_count, .ids = b->result_ids, .logits = b->result_rows};
     const int status = collect_states(b, ticket, result, error);
     if (status != AF_OK || ticket->row_count == 0) return status;
-    const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4, first_row = choices_bytes(b->options.max_rows);
-    const uint64_t bytes =
-        ticket->any_logits ? first_row + ticket->row_count * row_bytes : choices_bytes(ticket->row_count);
+    const uint64_t bytes = read_bytes(b, ticket);
     af_error why = {0};
     const void *mapped = af_gpu_map(b->gpu, ticket->readback, bytes, ticket->submission, &ticket->mapped, &why);
     if (!mapped) {
         if (error) *error = why;
         return why.code;
     }
-    const uint32_t *choices = mapped;
-    for (uint32_t r = 0; r < ticket->row_count; r++) {
-        const bool greedy = ticket->choose[r] == AF_CHOOSE_GREEDY;
-        float *row = b->result_logits + (size_t)r * b->plan->vocabulary;
-        b->result_ids[r] = greedy ? (int32_t)choices[r] : -1;
-        b->result_rows[r] = greedy ? NULL : row;
-        if (!greedy) memcpy(row, (const char *)mapped + first_row + r * row_bytes, row_bytes);
-    }
+    for (uint32_t r = 0; r < ticket->row_count && why.code == AF_OK; r++) take_row(b, ticket, mapped, r, &why);
     b->gpu->api->wgpuBufferUnmap(ticket->readback);
-    return AF_OK;
+    if (why.code && error) *error = why;
+    return why.code;
 }
