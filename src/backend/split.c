@@ -27,9 +27,9 @@ typedef struct split {
     uint32_t head; /* the side that has it */
     rows *values;  /* (value_count) */
     af_crossing *in, *out;
-    af_batch batch;         /* the one that runs */
-    af_batch_token *tokens; /* (max_tokens): its own, with the choices of the ticket before put in */
-    int32_t *chosen;        /* (max_rows): by that ticket, as it was collected */
+    af_batch batches[AF_PLAN_SIDES];       /* the one that runs, for each side */
+    af_batch_token *tokens[AF_PLAN_SIDES]; /* (max_tokens): its own, with the choices of the ticket before put in */
+    int32_t *chosen;                       /* (max_rows): by that ticket, as it was collected */
     uint32_t chosen_count;
     af_ticket last, last_of_head;
     void (*progress)(void *user, double fraction);
@@ -39,23 +39,27 @@ typedef struct split {
 
 /* ---- A batch ---- */
 
-static void resolve(split *s, const af_batch *batch) {
+/* The side without the head is asked for no rows: it has none to give. */
+static void resolve(split *s, const af_batch *batch, uint32_t side) {
+    af_batch_token *tokens = s->tokens[side];
     for (uint32_t t = 0; t < batch->token_count; t++) {
-        s->tokens[t] = batch->tokens[t];
+        tokens[t] = batch->tokens[t];
+        if (side != s->head) tokens[t].choose = AF_CHOOSE_NONE;
         if (batch->tokens[t].id >= 0) continue;
         assert(batch->tokens[t].from == s->last && batch->tokens[t].from_row < s->chosen_count);
-        s->tokens[t].id = s->chosen[batch->tokens[t].from_row];
+        tokens[t].id = s->chosen[batch->tokens[t].from_row];
     }
+    s->batches[side] = *batch;
+    s->batches[side].tokens = tokens;
 }
 
 static int split_begin(af_backend *backend, const af_batch *batch, af_error *error) {
     split *s = (split *)backend;
-    resolve(s, batch);
-    s->batch = *batch;
-    s->batch.tokens = s->tokens;
     int status = AF_OK;
-    for (uint32_t i = 0; i < AF_PLAN_SIDES && status == AF_OK; i++)
-        status = s->sides[i]->ops->begin(s->sides[i], &s->batch, error);
+    for (uint32_t i = 0; i < AF_PLAN_SIDES && status == AF_OK; i++) {
+        resolve(s, batch, i);
+        status = s->sides[i]->ops->begin(s->sides[i], &s->batches[i], error);
+    }
     return status;
 }
 
@@ -86,9 +90,14 @@ static int split_end(af_backend *backend, af_ticket *ticket, af_error *error) {
     split *s = (split *)backend;
     int status = AF_OK;
     for (uint32_t i = 0; i < AF_PLAN_SIDES && status == AF_OK; i++) {
-        af_ticket of_side;
-        status = s->sides[i]->ops->end(s->sides[i], &of_side, error);
-        if (status == AF_OK && i == s->head) s->last_of_head = of_side;
+        af_ticket of_side = 0;
+        af_result nothing;
+        const af_backend_ops *ops = s->sides[i]->ops;
+        status = ops->end(s->sides[i], &of_side, error);
+        if (i == s->head)
+            s->last_of_head = of_side;
+        else if (status == AF_OK)
+            status = ops->collect(s->sides[i], of_side, &nothing, error);
     }
     if (status == AF_OK) *ticket = ++s->last;
     return status;
@@ -177,7 +186,7 @@ static void split_close(af_backend *backend) {
     free(s->values);
     free(s->in);
     free(s->out);
-    free(s->tokens);
+    for (uint32_t i = 0; i < AF_PLAN_SIDES; i++) free(s->tokens[i]);
     free(s->chosen);
     free(s);
 }
@@ -197,10 +206,10 @@ static int open_values(split *s, const af_backend_options *options, af_error *er
     s->values = calloc(values, sizeof *s->values);
     s->in = calloc(values, sizeof *s->in);
     s->out = calloc(values, sizeof *s->out);
-    s->tokens = calloc(options->max_tokens, sizeof *s->tokens);
+    for (uint32_t i = 0; i < AF_PLAN_SIDES; i++) s->tokens[i] = calloc(options->max_tokens, sizeof *s->tokens[i]);
     s->chosen = calloc(options->max_rows, sizeof *s->chosen);
-    if (!s->values || !s->in || !s->out || !s->tokens || !s->chosen)
-        return af_fail_memory(error, options->max_tokens * sizeof *s->tokens, "a split plan");
+    if (!s->values || !s->in || !s->out || !s->tokens[0] || !s->tokens[1] || !s->chosen)
+        return af_fail_memory(error, options->max_tokens * sizeof **s->tokens, "a split plan");
     for (size_t v = 0; v < values; v++) {
         if (!s->cut->crosses[v]) continue;
         rows *r = &s->values[v];
