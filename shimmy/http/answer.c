@@ -188,6 +188,7 @@ static void answer_stream(shimmy_call *call) {
         if (!stream_choice(call, i)) return;
         all = all && call->choices[i].closed;
     }
+    if (!failed && all) failed = find_failure(call, &refusal); /* it may have come since the first look */
     if (failed)
         break_stream(call, &refusal);
     else if (all)
