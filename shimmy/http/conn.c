@@ -370,9 +370,10 @@ static void on_read(struct bufferevent *bev, void *user) {
     process(user);
 }
 
-/* All that was written has been taken by the system. */
+/* All that was written has been taken by the system. TLS calls late: by then more may have been written. */
 static void on_write(struct bufferevent *bev, void *user) {
     shimmy_conn *conn = user;
+    if (output_length(conn)) return;
     if (conn->state == SHIMMY_CONN_FLUSH)
         shimmy_conn_abort(conn);
     else if (conn->state == SHIMMY_CONN_DRAIN && conn->eof)
