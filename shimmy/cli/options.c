@@ -218,7 +218,6 @@ static shimmy_options no_options(void) {
         .prefill_chunk = SHIMMY_UNSET,
         .n_cpu_moe = SHIMMY_UNSET,
         .max_body = SHIMMY_UNSET,
-        .request_timeout = 0,
         .max_tokens = -1,
         .seed = -1,
         .top_k = SHIMMY_UNSET,

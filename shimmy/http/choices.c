@@ -185,15 +185,6 @@ static int submit(shimmy_call *call, const shimmy_request *request, af_request a
     return 0;
 }
 
-/* Takes back what was submitted before one was refused. */
-static void cancel_all(shimmy_call *call) {
-    af_mutex_lock(call->lock);
-    call->gone = true;
-    af_mutex_unlock(call->lock);
-    for (size_t i = 0; i < call->choice_count; i++)
-        if (call->choices[i].engine_id) af_cancel(call->server->engine, call->choices[i].engine_id);
-}
-
 /* A bias on a text is one on each of its tokens. */
 static int expand_bias(shimmy_call *call, const shimmy_bias *bias, af_buf *out) {
     int32_t *ids = NULL;
@@ -252,6 +243,6 @@ int shimmy_choices_open(shimmy_call *call, const shimmy_request *request, const 
         rc = submit(call, request, engine_request(call, request, prompt, bias, bias_count), prompt, i);
     }
     free(bias);
-    if (rc < 0) cancel_all(call);
+    if (rc < 0) shimmy_call_cancel(call); /* those submitted before one was refused */
     return rc;
 }
