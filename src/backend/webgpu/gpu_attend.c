@@ -84,6 +84,28 @@ static uint32_t query_parts(uint32_t queries, uint32_t v_dim) {
     return parts;
 }
 
+void af_gpu_bind_attend(af_gpu_compiler *c, af_gpu_step *s, const af_op_attend *a, uint32_t tiles_at) {
+    const af_gpu_backend *b = c->b;
+    const af_cache *cache = &b->plan->caches[a->cache];
+    const uint32_t params[] = {cache->group * b->table_pages,
+                               b->plan->groups[cache->group].window,
+                               a->sinks != NULL,
+                               af_gpu_bits(a->scale),
+                               af_gpu_bits(a->softcap),
+                               b->values[a->q].stride,
+                               tiles_at,
+                               a->both};
+    af_gpu_set_params(s, params, 8);
+    const uint32_t length = a->sinks ? a->heads : 0;
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
+                                       af_gpu_whole(b->values[a->q].buffer),
+                                       af_gpu_whole(b->k_caches[a->cache]),
+                                       af_gpu_whole(cache->shared ? b->k_caches[a->cache] : b->v_caches[a->cache]),
+                                       af_gpu_small(c, &a->sinks, &length, 1),
+                                       af_gpu_whole(b->values[a->out].buffer)};
+    af_gpu_bind_step(c, s, bindings, 6);
+}
+
 void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op) {
     const af_op_attend *a = &op->u.attend;
     const af_gpu_backend *b = c->b;
@@ -109,21 +131,5 @@ void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op) {
     s->pipelines[0] = af_gpu_pipeline_of(c, "attend", constants, sizeof constants / sizeof *constants);
     s->parts = AF_GPU_TILE / queries;
     s->x = a->heads;
-    const uint32_t params[] = {cache->group * b->table_pages,
-                               b->plan->groups[cache->group].window,
-                               a->sinks != NULL,
-                               af_gpu_bits(a->scale),
-                               af_gpu_bits(a->softcap),
-                               b->values[a->q].stride,
-                               b->tiles_at,
-                               a->both};
-    af_gpu_set_params(s, params, 8);
-    const uint32_t length = a->sinks ? a->heads : 0;
-    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
-                                       af_gpu_whole(b->values[a->q].buffer),
-                                       af_gpu_whole(b->k_caches[a->cache]),
-                                       af_gpu_whole(cache->shared ? b->k_caches[a->cache] : b->v_caches[a->cache]),
-                                       af_gpu_small(c, &a->sinks, &length, 1),
-                                       af_gpu_whole(b->values[a->out].buffer)};
-    af_gpu_bind_step(c, s, bindings, 6);
+    af_gpu_bind_attend(c, s, a, b->tiles_at);
 }

@@ -21,12 +21,10 @@ static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matr
     const uint32_t placed = e->positions.buffer == NULL ? 0 : e->one_position ? 2 : 1;
     const af_gpu_binding positions = placed ? e->positions : af_gpu_whole(b->small);
     af_gpu_step *s = af_gpu_add_step(c, e->name, AF_GPU_GRID_HEADS);
+    uint32_t place[3];
+    af_gpu_place(m, seg, place);
     if (af_gpu_is_quantized(m)) {
-        uint32_t place[3];
-        af_gpu_place(m, seg, place);
-        const af_gpu_constant format[] = {{"HIGH_BITS", m->layout->high_bits},
-                                          {"PAIRING", m->layout->pairing},
-                                          {"OFFSET", (double)m->layout->offset}};
+        const af_gpu_constant format[] = {AF_GPU_BLOCK_CONSTANTS(m->layout)};
         s->pipelines[0] = af_gpu_pipeline_of(c, "embed", format, 3);
         s->x = (m->cols / 32 + 63) / 64;
         const uint32_t params[] = {
@@ -38,9 +36,8 @@ static void embed_step(af_gpu_compiler *c, const embedding *e, const af_gpu_matr
     const af_gpu_constant kind = {"KIND", m->layout->kind};
     s->pipelines[0] = af_gpu_pipeline_of(c, "embed_float", &kind, 1);
     s->x = (m->cols + 63) / 64;
-    const uint32_t words = m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
-    const uint32_t params[] = {(uint32_t)(seg->offset / 4), words, seg->row_begin, seg->rows, m->cols, 0,
-                               af_gpu_bits(e->scale),       placed};
+    const uint32_t params[] = {place[0], af_gpu_row_words(m),   seg->row_begin, seg->rows, m->cols,
+                               0,        af_gpu_bits(e->scale), placed};
     af_gpu_set_params(s, params, 8);
     af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, info, choices, positions, out}, 5);
 }

@@ -38,8 +38,19 @@ uint64_t af_gpu_small_room(uint64_t floats);
 af_gpu_binding af_gpu_whole(WGPUBuffer buffer);
 
 const af_gpu_matrix *af_gpu_upload(af_gpu_compiler *c, const af_matrix *const *parts, size_t count);
+/* Stacks of `each` matrices as one: the first of every stack, the second of every stack, ... */
+const af_gpu_matrix *af_gpu_upload_stacks(af_gpu_compiler *c, const af_stack *const *stacks, uint32_t count,
+                                          uint32_t each);
 bool af_gpu_is_quantized(const af_gpu_matrix *m);
-/* Where a segment's streams lie, as the shaders' Place: low in vec4, the others in u32. */
+/* What block.wgsl must know of a quantized matrix: the first rows of a list of constants. */
+#define AF_GPU_BLOCK_CONSTANTS(layout)                                                                                 \
+    {"HIGH_BITS", (layout)->high_bits}, {"PAIRING", (layout)->pairing}, {                                              \
+        "OFFSET", (double)(layout)->offset                                                                             \
+    }
+/* A row of it as shaders step through it: in blocks of 32 elements, or in u32 where it is plain numbers. */
+uint32_t af_gpu_row_words(const af_gpu_matrix *m);
+/* Where a segment's streams lie, as the shaders' Place: low in vec4, the others in u32; of plain numbers, low in u32.
+ */
 void af_gpu_place(const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t place[3]);
 /* How wide a row's team of lanes is. */
 double af_gpu_lanes(const af_gpu_backend *b);
@@ -61,6 +72,8 @@ void af_gpu_compile_op(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_linear(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_rope_store(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_attend(af_gpu_compiler *c, const af_op *op);
+/* What both attention kernels of many tokens are told, and what they read and write; tiles_at as in batch_info. */
+void af_gpu_bind_attend(af_gpu_compiler *c, af_gpu_step *s, const af_op_attend *a, uint32_t tiles_at);
 void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_conv(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_delta(af_gpu_compiler *c, const af_op *op);

@@ -80,12 +80,7 @@ typedef struct fold {
 
 static void fold_pipelines(af_gpu_compiler *c, af_gpu_step *s, const fold *f) {
     const af_gpu_layout *layout = f->m->layout;
-    af_gpu_constant constants[] = {{"HIGH_BITS", layout->high_bits},
-                                   {"PAIRING", layout->pairing},
-                                   {"OFFSET", (double)layout->offset},
-                                   {"GLU", f->glu},
-                                   {"ACT", f->act},
-                                   {"TOKENS", 0}};
+    af_gpu_constant constants[] = {AF_GPU_BLOCK_CONSTANTS(layout), {"GLU", f->glu}, {"ACT", f->act}, {"TOKENS", 0}};
     for (uint32_t i = 0; i < AF_GPU_PORTIONS; i++) {
         constants[5].value = 1u << i;
         s->pipelines[i] = af_gpu_pipeline_of(c, "decode_linear", constants, 6);

@@ -12,7 +12,6 @@
 #include "backend/webgpu/gpu_compiler.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BIASED = 1, ADDS = 2 }; /* experts.wgsl */
@@ -91,16 +90,7 @@ static const float *join_biases(af_gpu_compiler *c, const af_stack *const *stack
 static stacked stack_up(af_gpu_compiler *c, const af_stack *const *stacks, uint32_t count, uint32_t experts) {
     stacked out = {0};
     for (uint32_t i = 0; i < count; i++) out.rows += stacks[i]->w.rows;
-    af_matrix *w = c->status == AF_OK ? malloc((size_t)experts * count * sizeof *w) : NULL;
-    const af_matrix **parts = w ? malloc((size_t)experts * count * sizeof(const af_matrix *)) : NULL;
-    if (!parts && c->status == AF_OK) c->status = af_fail_memory(c->error, experts * count * sizeof *w, "experts");
-    for (uint32_t k = 0; parts && k < experts * count; k++) {
-        w[k] = af_stack_at(stacks[k % count], k / count);
-        parts[k] = &w[k];
-    }
-    if (parts) out.m = af_gpu_upload(c, parts, (size_t)experts * count);
-    free(parts);
-    free(w);
+    if (c->status == AF_OK) out.m = af_gpu_upload_stacks(c, stacks, count, experts);
     out.bias = join_biases(c, stacks, count, experts, out.rows);
     return out;
 }
@@ -120,21 +110,12 @@ typedef struct route {
 } route;
 
 static void pipeline_of(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_layout *layout, bool sum) {
-    const af_gpu_constant block[] = {{"HIGH_BITS", layout->high_bits},
-                                     {"PAIRING", layout->pairing},
-                                     {"OFFSET", (double)layout->offset},
-                                     {"LANES", af_gpu_lanes(c->b)},
-                                     {"SUM", sum}};
+    const af_gpu_constant block[] = {AF_GPU_BLOCK_CONSTANTS(layout), {"LANES", af_gpu_lanes(c->b)}, {"SUM", sum}};
     const af_gpu_constant plain[] = {{"KIND", layout->kind}, {"LANES", af_gpu_lanes(c->b)}, {"SUM", sum}};
     if (layout->kind == AF_GPU_QUANTIZED)
         s->pipelines[0] = af_gpu_pipeline_of(c, "experts_block", block, 5);
     else
         s->pipelines[0] = af_gpu_pipeline_of(c, "experts_float", plain, 3);
-}
-
-static uint32_t words_of(const af_gpu_matrix *m) {
-    if (af_gpu_is_quantized(m)) return m->cols / 32;
-    return m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
 }
 
 static void bind_product(af_gpu_compiler *c, af_gpu_step *s, const route *r, const stacked *w, WGPUBuffer chunk) {
@@ -153,8 +134,8 @@ static void bind_product(af_gpu_compiler *c, af_gpu_step *s, const route *r, con
 static void segment_step(af_gpu_compiler *c, const route *r, const stacked *w, const af_gpu_segment *seg, bool adds) {
     const bool quantized = af_gpu_is_quantized(w->m);
     const uint32_t teams = THREADS / (uint32_t)af_gpu_lanes(c->b), groups = (w->rows + teams - 1) / teams;
-    uint32_t place[3] = {(uint32_t)(seg->offset / 4)};
-    if (quantized) af_gpu_place(w->m, seg, place);
+    uint32_t place[3];
+    af_gpu_place(w->m, seg, place);
     af_gpu_step *s = af_gpu_add_step(c, r->name, AF_GPU_GRID_HEADS);
     s->x = r->sum ? groups : groups * r->used;
     pipeline_of(c, s, w->m->layout, r->sum);
@@ -164,7 +145,7 @@ static void segment_step(af_gpu_compiler *c, const route *r, const stacked *w, c
                                seg->row_begin,
                                seg->rows,
                                w->rows,
-                               words_of(w->m),
+                               af_gpu_row_words(w->m),
                                quantized ? af_gpu_packet(w->m->cols) : w->m->cols,
                                r->used,
                                groups,

@@ -3,35 +3,10 @@
  */
 #include "backend/webgpu/gpu_compiler.h"
 
-#include <stdlib.h>
-
 #define THREADS 128u /* of its workgroups */
 
-static const af_gpu_matrix *upload_heads(af_gpu_compiler *c, const af_op_per_head *p) {
-    af_matrix *w = malloc(p->heads * sizeof *w);
-    const af_matrix **parts = malloc(p->heads * sizeof(const af_matrix *));
-    const af_gpu_matrix *m = NULL;
-    if (!w || !parts) c->status = af_fail_memory(c->error, p->heads * sizeof *w, "heads");
-    for (uint32_t head = 0; w && parts && head < p->heads; head++) {
-        w[head] = af_stack_at(&p->w, head);
-        parts[head] = &w[head];
-    }
-    if (c->status == AF_OK) m = af_gpu_upload(c, parts, p->heads);
-    free(parts);
-    free(w);
-    return m;
-}
-
-static uint32_t words_of(const af_gpu_matrix *m) {
-    if (af_gpu_is_quantized(m)) return m->cols / 32;
-    return m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
-}
-
 static void pipeline_of(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_layout *layout) {
-    const af_gpu_constant block[] = {{"HIGH_BITS", layout->high_bits},
-                                     {"PAIRING", layout->pairing},
-                                     {"OFFSET", (double)layout->offset},
-                                     {"LANES", af_gpu_lanes(c->b)}};
+    const af_gpu_constant block[] = {AF_GPU_BLOCK_CONSTANTS(layout), {"LANES", af_gpu_lanes(c->b)}};
     const af_gpu_constant plain[] = {{"KIND", layout->kind}, {"LANES", af_gpu_lanes(c->b)}};
     if (layout->kind == AF_GPU_QUANTIZED)
         s->pipelines[0] = af_gpu_pipeline_of(c, "per_head_block", block, 4);
@@ -46,12 +21,12 @@ static void segment_step(af_gpu_compiler *c, const af_op *op, const af_gpu_matri
     const uint32_t teams = THREADS / (uint32_t)af_gpu_lanes(c->b), rows = p->w.w.rows;
     const uint32_t groups = (rows + p->kept + teams - 1) / teams;
     const bool quantized = af_gpu_is_quantized(m);
-    uint32_t place[3] = {(uint32_t)(seg->offset / 4)};
-    if (quantized) af_gpu_place(m, seg, place);
+    uint32_t place[3];
+    af_gpu_place(m, seg, place);
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
     s->x = groups * p->heads;
     pipeline_of(c, s, m->layout);
-    const uint32_t params[] = {place[0],    place[1], place[2], seg->row_begin, seg->rows,  rows,  words_of(m),
+    const uint32_t params[] = {place[0],    place[1], place[2], seg->row_begin, seg->rows,  rows,  af_gpu_row_words(m),
                                p->w.w.cols, p->kept,  groups,   in.stride,      out.stride, i == 0};
     af_gpu_set_params(s, params, 13);
     const af_gpu_binding weights = af_gpu_whole(seg->chunk);
@@ -60,6 +35,7 @@ static void segment_step(af_gpu_compiler *c, const af_op *op, const af_gpu_matri
 }
 
 void af_gpu_compile_per_head(af_gpu_compiler *c, const af_op *op) {
-    const af_gpu_matrix *m = upload_heads(c, &op->u.per_head);
+    const af_stack *const heads = &op->u.per_head.w;
+    const af_gpu_matrix *m = af_gpu_upload_stacks(c, &heads, 1, op->u.per_head.heads);
     for (size_t i = 0; c->status == AF_OK && i < m->segment_count; i++) segment_step(c, op, m, i);
 }

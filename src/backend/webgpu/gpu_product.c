@@ -47,11 +47,7 @@ uint32_t af_gpu_products(af_gpu_compiler *c, const af_op_linear *l, af_gpu_produ
 static const uint32_t portions[AF_GPU_PORTIONS] = {1, 2, 4, 8};
 
 static void quantized_pipelines(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_layout *layout) {
-    af_gpu_constant constants[] = {{"HIGH_BITS", layout->high_bits},
-                                   {"PAIRING", layout->pairing},
-                                   {"OFFSET", (double)layout->offset},
-                                   {"LANES", af_gpu_lanes(c->b)},
-                                   {"TOKENS", 0}};
+    af_gpu_constant constants[] = {AF_GPU_BLOCK_CONSTANTS(layout), {"LANES", af_gpu_lanes(c->b)}, {"TOKENS", 0}};
     for (size_t i = 0; i < AF_GPU_PORTIONS; i++) {
         constants[4].value = portions[i];
         s->pipelines[i] = af_gpu_pipeline_of(c, "linear_vec", constants, 5);
@@ -90,8 +86,7 @@ static void product_step(af_gpu_compiler *c, const char *name, const af_gpu_matr
         af_gpu_bind_step(c, s, (af_gpu_binding[]){chunk, chunk, af_gpu_whole(b->packets), out}, 4);
         return;
     }
-    const uint32_t words = m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
-    const uint32_t params[] = {(uint32_t)(seg->offset / 4), seg->rows, m->cols, column, y.stride, 0, 0, words};
+    const uint32_t params[] = {place[0], seg->rows, m->cols, column, y.stride, 0, 0, af_gpu_row_words(m)};
     af_gpu_set_params(s, params, 8);
     s->count_at = 5;
     s->portion_at = 6;

@@ -34,12 +34,8 @@ static void norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uin
 }
 
 static void product_pipelines(af_gpu_compiler *c, af_gpu_step *s, const af_op_linear *l, const af_gpu_layout *layout) {
-    af_gpu_constant constants[] = {{"HIGH_BITS", layout->high_bits},
-                                   {"PAIRING", layout->pairing},
-                                   {"OFFSET", (double)layout->offset},
-                                   {"COMBINE", l->combine},
-                                   {"ACT", l->act},
-                                   {"STRIPS", 4}};
+    af_gpu_constant constants[] = {
+        AF_GPU_BLOCK_CONSTANTS(layout), {"COMBINE", l->combine}, {"ACT", l->act}, {"STRIPS", 4}};
     s->pipelines[0] = af_gpu_pipeline_of(c, "prompt_linear", constants, 6);
     constants[5].value = 2;
     s->pipelines[1] = af_gpu_pipeline_of(c, "prompt_linear", constants, 6);
@@ -121,23 +117,7 @@ static bool prompt_attend(af_gpu_compiler *c, const af_op *op) {
         {"HEADS", a->heads}, {"KV_HEADS", cache->kv_heads}, {"K_DIM", cache->k_dim}, {"V_DIM", cache->v_dim}};
     s->pipelines[0] = af_gpu_pipeline_of(c, kernel, constants, 4);
     s->x = a->heads;
-    const uint32_t params[] = {cache->group * b->table_pages,
-                               b->plan->groups[cache->group].window,
-                               a->sinks != NULL,
-                               af_gpu_bits(a->scale),
-                               af_gpu_bits(a->softcap),
-                               b->values[a->q].stride,
-                               b->wide_tiles_at,
-                               a->both};
-    af_gpu_set_params(s, params, 8);
-    const uint32_t length = a->sinks ? a->heads : 0;
-    const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),
-                                       af_gpu_whole(b->values[a->q].buffer),
-                                       af_gpu_whole(b->k_caches[a->cache]),
-                                       af_gpu_whole(b->v_caches[a->cache]),
-                                       af_gpu_small(c, &a->sinks, &length, 1),
-                                       af_gpu_whole(b->values[a->out].buffer)};
-    af_gpu_bind_step(c, s, bindings, 6);
+    af_gpu_bind_attend(c, s, a, b->wide_tiles_at);
     return true;
 }
 

@@ -99,13 +99,36 @@ const af_gpu_matrix *af_gpu_upload(af_gpu_compiler *c, const af_matrix *const *p
     return m;
 }
 
+const af_gpu_matrix *af_gpu_upload_stacks(af_gpu_compiler *c, const af_stack *const *stacks, uint32_t count,
+                                          uint32_t each) {
+    const size_t all = (size_t)count * each;
+    af_matrix *w = malloc(all * sizeof *w);
+    const af_matrix **parts = malloc(all * sizeof(const af_matrix *));
+    const af_gpu_matrix *m = NULL;
+    if ((!w || !parts) && c->status == AF_OK)
+        c->status = af_fail_memory(c->error, all * sizeof *w, "stacks of matrices");
+    for (uint32_t k = 0; c->status == AF_OK && k < all; k++) {
+        w[k] = af_stack_at(stacks[k % count], k / count);
+        parts[k] = &w[k];
+    }
+    if (c->status == AF_OK) m = af_gpu_upload(c, parts, all);
+    free(parts);
+    free(w);
+    return m;
+}
+
 bool af_gpu_is_quantized(const af_gpu_matrix *m) {
     return m->layout->kind == AF_GPU_QUANTIZED;
 }
 
+uint32_t af_gpu_row_words(const af_gpu_matrix *m) {
+    if (af_gpu_is_quantized(m)) return m->cols / 32;
+    return m->layout->kind == AF_GPU_F32 ? m->cols : (m->cols + 1) / 2;
+}
+
 void af_gpu_place(const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t place[3]) {
     const af_gpu_streams streams = af_gpu_streams_of(m->layout, s->rows, m->cols);
-    place[0] = (uint32_t)(s->offset / 16);
+    place[0] = (uint32_t)(s->offset / (af_gpu_is_quantized(m) ? 16 : 4));
     place[1] = (uint32_t)((s->offset + streams.high) / 4);
     place[2] = (uint32_t)((s->offset + streams.scale) / 4);
 }

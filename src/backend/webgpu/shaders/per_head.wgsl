@@ -18,7 +18,7 @@ struct Params {
     passes: u32,                     // 1: this dispatch passes them on
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> x: array<f32>; // (token, head, cols + kept)
+@group(0) @binding(0) var<storage, read> x_rows: array<f32>; // (token, head, cols + kept)
 @group(0) @binding(1) var<storage, read_write> y: array<f32>; // (token, head, head_rows + kept)
 const THREADS = 128u;
 
@@ -36,6 +36,6 @@ fn per_head(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_i
     if (local % LANES != 0u) { return; }
     if (here) { y[output + row] = sum; }
     if (p.passes == 1u && row >= p.head_rows && row < p.head_rows + p.kept) {
-        y[output + row] = x[input + p.cols + row - p.head_rows];
+        y[output + row] = x_rows[input + p.cols + row - p.head_rows];
     }
 }

@@ -9,7 +9,7 @@ fn head_dot(row: u32, base: u32, lane: u32) -> f32 {
         let at = row * p.words + block;
         let q = load_quants(place, at);
         let c = load_scales(place, at);
-        for (var j = 0u; j < 32u; j++) { sum += block_value(q, c, j) * x[base + 32u * block + j]; }
+        for (var j = 0u; j < 32u; j++) { sum += block_value(q, c, j) * x_rows[base + 32u * block + j]; }
     }
     return sum;
 }
