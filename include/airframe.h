@@ -217,6 +217,7 @@ typedef struct af_engine af_engine;
 typedef enum af_kv_type { AF_KV_F16, AF_KV_F32, AF_KV_Q8_0, AF_KV_TYPES } af_kv_type;
 
 #define AF_GPU_LAYERS_AUTO (-1)
+#define AF_CACHE_RAM_AUTO  UINT64_MAX
 
 typedef struct af_engine_options {
     const char *device; /* "cpu", "gpu", "gpu:N", part of a GPU's name; "auto" (default): a GPU that is not mere
@@ -234,6 +235,9 @@ typedef struct af_engine_options {
                                takes a whole context at least */
     af_kv_type kv;          /* default AF_KV_F16 */
     bool exact;             /* weights decoded to f32, activations kept in f32: the file's exact answer, slow */
+    uint64_t cache_ram;     /* bytes for prompts and answers kept for later requests that begin alike, beyond what
+                               `parallel` requests need; AF_CACHE_RAM_AUTO (default): none, what those leave unused is
+                               taken; 0: nothing is kept */
     void (*progress)(void *user, double fraction); /* while weights load, 0 to 1; may be NULL */
     void *progress_user;
 } af_engine_options;

@@ -370,6 +370,17 @@ def test_perplexity_is_the_mean_of_the_rows():
     assert said["tokens"] == 50 and abs(said["perplexity"] - math.exp(nll)) < 1e-3 * math.exp(nll)
 
 
+def test_tokens_that_ran_before_come_from_the_cache(toy):
+    ids = ",".join(["5"] * 100)
+    cold = shimmy("logits", toy, "--tokens", ids, "--device", "cpu", "--cache-ram", 0)
+    for size, said in (("auto", 96), (0, 0), ("1M", 96), (1, 96)):
+        warm = shimmy("logits", toy, "--tokens", ids, "--device", "cpu", "--warm", "--cache-ram", size)
+        assert warm.stderr == b"shimmy: %d tokens came from the cache\n" % said
+        assert warm.stdout == cold.stdout
+    for wrong in ("x", "", "-1", "1T", "1Kx", "99999999999999999999", "18446744073709551615G"):
+        assert "--cache-ram: found" in fails(2, "logits", toy, "--tokens", "1", "--cache-ram", wrong)
+
+
 def test_bench(toy):
     small = ["--prompt-tokens", 20, "--gen-tokens", 10, "--device", "cpu"]
     said = shimmy_json("bench", toy, *small, "--runs", 2, "--parallel", 3)

@@ -41,37 +41,37 @@ typedef struct fake_file {
     size_t size;
 } fake_file;
 
-static void fake_put(fake_file *f, const void *p, size_t n) {
+static inline void fake_put(fake_file *f, const void *p, size_t n) {
     if (f->size + n > sizeof f->bytes) abort();
     memcpy(f->bytes + f->size, p, n);
     f->size += n;
 }
 
-static void fake_put_u32(fake_file *f, uint32_t v) {
+static inline void fake_put_u32(fake_file *f, uint32_t v) {
     fake_put(f, &v, sizeof v);
 }
 
-static void fake_put_u64(fake_file *f, uint64_t v) {
+static inline void fake_put_u64(fake_file *f, uint64_t v) {
     fake_put(f, &v, sizeof v);
 }
 
-static void fake_put_text(fake_file *f, const char *text) {
+static inline void fake_put_text(fake_file *f, const char *text) {
     fake_put_u64(f, strlen(text));
     fake_put(f, text, strlen(text));
 }
 
-static void fake_put_key(fake_file *f, const char *key, uint32_t type) {
+static inline void fake_put_key(fake_file *f, const char *key, uint32_t type) {
     fake_put_text(f, key);
     fake_put_u32(f, type);
 }
 
-static void fake_put_array(fake_file *f, const char *key, uint32_t element_type) {
+static inline void fake_put_array(fake_file *f, const char *key, uint32_t element_type) {
     fake_put_key(f, key, 9);
     fake_put_u32(f, element_type);
     fake_put_u64(f, FAKE_VOCABULARY);
 }
 
-static const char *fake_token(uint32_t id, char *room, uint32_t *kind) {
+static inline const char *fake_token(uint32_t id, char *room, uint32_t *kind) {
     static const char *const named[] = {"<|go|>", "gr", "een", "\xE2\x96\x81tea", "</s>"};
     *kind = id == 0 ? 2 : id == 1 || id == FAKE_GO || id == FAKE_EOS ? 3 : id < FAKE_GO ? 6 : 1;
     if (id == 0) return "<unk>";
@@ -81,7 +81,7 @@ static const char *fake_token(uint32_t id, char *room, uint32_t *kind) {
     return id >= FAKE_GO && id < FAKE_WORD ? named[id - FAKE_GO] : room;
 }
 
-static const char *fake_vocabulary(void) {
+static inline const char *fake_vocabulary(void) {
     static fake_file f;
     const float temperature = 0.6f, top_p = 5;
     char room[16];
@@ -134,6 +134,7 @@ typedef struct fake_backend {
     af_backend base;
     const af_plan *plan;
     int32_t next[FAKE_VOCABULARY];
+    bool recalls; /* the next id is a word that all of the sequence's tokens decide, as the cache has them */
     float spread; /* 0: the next id is certain; else the logit of id next + k is -k * spread */
     fake_slot (*cache)[FAKE_PAGES][AF_KV_PAGE]; /* (groups) */
     float logits[FAKE_ROWS][FAKE_VOCABULARY];
@@ -157,44 +158,49 @@ typedef struct fake_backend {
     fake_step steps[FAKE_LOG];
 } fake_backend;
 
-static uint64_t fake_history(uint64_t before, int32_t id) {
+static inline uint64_t fake_history(uint64_t before, int32_t id) {
     return (before ^ (uint64_t)(id + 1)) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-static fake_slot *fake_slot_of(fake_backend *b, const af_batch_seq *seq, size_t group, uint32_t position) {
+static inline fake_slot *fake_slot_of(fake_backend *b, const af_batch_seq *seq, size_t group, uint32_t position) {
     uint32_t page = seq->pages[group][position / AF_KV_PAGE];
     if (page >= FAKE_PAGES) return NULL;
     return &b->cache[group][page][position % AF_KV_PAGE];
 }
 
 /* Every position the token may see must be there. Returns the history before it. */
-static uint64_t fake_look_back(fake_backend *b, const af_batch_seq *seq, size_t group, uint32_t position) {
+static inline uint64_t fake_look_back(fake_backend *b, const af_batch_seq *seq, size_t group, uint32_t position) {
     uint32_t window = b->plan->groups[group].window;
     uint32_t first = window && position >= window ? position - window + 1 : 0;
     for (uint32_t p = first; p < position; p++) {
         const fake_slot *slot = fake_slot_of(b, seq, group, p);
         if (!slot || slot->position != p) b->fault = "a position that must be visible is not in the cache";
+        const fake_slot *first_group = fake_slot_of(b, seq, 0, p);
+        if (slot && first_group && first_group->position == p && first_group->history != slot->history)
+            b->fault = "groups disagree about a visible position";
     }
     const fake_slot *last = position > 0 ? fake_slot_of(b, seq, group, position - 1) : NULL;
     return last ? last->history : 0;
 }
 
-static void fake_store(fake_backend *b, const af_batch *batch, const af_batch_token *token) {
+/* Returns the history up to the token. */
+static inline uint64_t fake_store(fake_backend *b, const af_batch *batch, const af_batch_token *token) {
     uint64_t histories[AF_PLAN_GROUPS] = {0};
     for (size_t g = 0; g < b->plan->group_count; g++) {
         const af_batch_seq *seq = &batch->seqs[token->seq];
         fake_slot *slot = fake_slot_of(b, seq, g, token->position);
         if (!slot) {
             b->fault = "a token has no page";
-            return;
+            return 0;
         }
         histories[g] = fake_history(fake_look_back(b, seq, g, token->position), token->id);
         *slot = (fake_slot){token->position, histories[g]};
         if (histories[g] != histories[0]) b->fault = "groups disagree about a sequence's past";
     }
+    return histories[0];
 }
 
-static void fake_state(fake_backend *b, const af_batch_token *token) {
+static inline void fake_state(fake_backend *b, const af_batch_token *token) {
     if (b->state_count == FAKE_STATES) {
         b->fault = "more states than tokens";
         return;
@@ -205,7 +211,7 @@ static void fake_state(fake_backend *b, const af_batch_token *token) {
     b->state_rows[b->state_count++] = state;
 }
 
-static void fake_answer(fake_backend *b, const af_batch_token *token) {
+static inline void fake_answer(fake_backend *b, const af_batch_token *token, uint64_t history) {
     if (token->choose == AF_CHOOSE_STATE) fake_state(b, token);
     if (!af_choose_wants_row(token->choose)) return;
     if (b->row_count == FAKE_ROWS) {
@@ -213,7 +219,7 @@ static void fake_answer(fake_backend *b, const af_batch_token *token) {
         return;
     }
     uint32_t row = b->row_count++;
-    int32_t next = b->next[token->id];
+    int32_t next = b->recalls ? FAKE_WORD + (int32_t)(history % (FAKE_VOCABULARY - FAKE_WORD)) : b->next[token->id];
     b->row_ids[row] = token->choose == AF_CHOOSE_GREEDY ? next : -1;
     b->row_logits[row] = token->choose == AF_CHOOSE_GREEDY ? NULL : b->logits[row];
     for (int32_t i = 0; i < FAKE_VOCABULARY; i++) {
@@ -222,7 +228,7 @@ static void fake_answer(fake_backend *b, const af_batch_token *token) {
     }
 }
 
-static int fake_enter(fake_backend *b, const af_batch *batch, af_error *error) {
+static inline int fake_enter(fake_backend *b, const af_batch *batch, af_error *error) {
     int rc = AF_OK;
     af_mutex_lock(b->mutex);
     b->inside = true;
@@ -238,21 +244,20 @@ static int fake_enter(fake_backend *b, const af_batch *batch, af_error *error) {
     return rc;
 }
 
-static int fake_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
+static inline int fake_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
     fake_backend *b = (fake_backend *)backend;
     if (b->pause) usleep(b->pause);
     int rc = fake_enter(b, batch, error);
     if (rc < 0) return rc;
     b->row_count = b->state_count = 0;
     for (uint32_t i = 0; i < batch->token_count; i++) {
-        fake_store(b, batch, &batch->tokens[i]);
-        fake_answer(b, &batch->tokens[i]);
+        fake_answer(b, &batch->tokens[i], fake_store(b, batch, &batch->tokens[i]));
     }
     *ticket = b->step_count;
     return AF_OK;
 }
 
-static int fake_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error) {
+static inline int fake_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error) {
     fake_backend *b = (fake_backend *)backend;
     (void)ticket, (void)error;
     af_mutex_lock(b->mutex);
@@ -262,26 +267,26 @@ static int fake_collect(af_backend *backend, af_ticket ticket, af_result *result
     return AF_OK;
 }
 
-static void fake_describe(const af_backend *backend, char *text, size_t size) {
+static inline void fake_describe(const af_backend *backend, char *text, size_t size) {
     (void)backend;
     snprintf(text, size, "fake (counts)");
 }
 
-static uint32_t fake_threads(const af_backend *backend) {
+static inline uint32_t fake_threads(const af_backend *backend) {
     (void)backend;
     return 1;
 }
 
-static uint64_t fake_kv_bytes(const af_backend *backend) {
+static inline uint64_t fake_kv_bytes(const af_backend *backend) {
     (void)backend;
     return 12345;
 }
 
-static bool fake_lost(const af_backend *backend) {
+static inline bool fake_lost(const af_backend *backend) {
     return ((const fake_backend *)backend)->lost;
 }
 
-static void fake_close(af_backend *backend) {
+static inline void fake_close(af_backend *backend) {
     fake_backend *b = (fake_backend *)backend;
     af_cond_close(b->changed);
     af_mutex_close(b->mutex);
@@ -289,7 +294,7 @@ static void fake_close(af_backend *backend) {
     free(b);
 }
 
-static fake_backend *fake_open(const af_plan *plan) {
+static inline fake_backend *fake_open(const af_plan *plan) {
     static const af_backend_ops ops = {.name = "fake",
                                        .submit = fake_submit,
                                        .collect = fake_collect,
@@ -310,24 +315,24 @@ static fake_backend *fake_open(const af_plan *plan) {
 }
 
 /* Keeps the engine's thread inside a step: the one of that number, counted from 1, or the next one. */
-static void fake_hold_at(fake_backend *b, uint32_t step) {
+static inline void fake_hold_at(fake_backend *b, uint32_t step) {
     af_mutex_lock(b->mutex);
     b->hold_at = step;
     af_mutex_unlock(b->mutex);
 }
 
-static void fake_hold(fake_backend *b) {
+static inline void fake_hold(fake_backend *b) {
     fake_hold_at(b, 1);
 }
 
 /* Waits until it is there. */
-static void fake_wait_inside(fake_backend *b) {
+static inline void fake_wait_inside(fake_backend *b) {
     af_mutex_lock(b->mutex);
     while (!b->inside) af_cond_wait(b->changed, b->mutex);
     af_mutex_unlock(b->mutex);
 }
 
-static void fake_let_go(fake_backend *b) {
+static inline void fake_let_go(fake_backend *b) {
     af_mutex_lock(b->mutex);
     b->hold_at = 0;
     af_cond_broadcast(b->changed);

@@ -17,7 +17,7 @@ static af_kv *open_kv(void) {
     uint32_t pages[AF_PLAN_GROUPS];
     af_kv *kv = NULL;
     af_kv_sizes(&plan, CTX, SEQUENCES, STEP, pages);
-    assert_int_equal(af_kv_open(&plan, pages, CTX, SEQUENCES, &kv, NULL), AF_OK);
+    assert_int_equal(af_kv_open(&plan, pages, CTX, SEQUENCES, false, &kv, NULL), AF_OK);
     return kv;
 }
 
@@ -82,7 +82,7 @@ static void pages_behind_the_window_are_given_back(void **state) {
 static void an_empty_pool_changes_nothing(void **state) {
     uint32_t pages[AF_PLAN_GROUPS] = {4, 3};
     af_kv *kv = NULL;
-    assert_int_equal(af_kv_open(&plan, pages, CTX, 2, &kv, NULL), AF_OK);
+    assert_int_equal(af_kv_open(&plan, pages, CTX, 2, false, &kv, NULL), AF_OK);
     af_kv_seq *a = af_kv_seq_take(kv), *b = af_kv_seq_take(kv);
     assert_true(af_kv_reserve(kv, a, 0, 64));
     assert_false(af_kv_reserve(kv, b, 0, 64)); /* the window's pool has one left */

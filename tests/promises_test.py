@@ -1,10 +1,11 @@
-"""Promise 1: a sequence's logits do not depend on chunks, neighbours or threads, bit for bit.
+"""Promise 1: a sequence's logits do not depend on chunks, neighbours, threads or cached prefixes, bit for bit.
 
 Prompts of 1,100 tokens cross page boundaries (32), Gemma's window (512) and the default chunk (512). Nine significant
 digits tell every float from its neighbours, so equal text is equal bits.
 """
 import hashlib
 import random
+import re
 
 import pytest
 
@@ -23,11 +24,19 @@ VARIANTS = {
 }
 
 
-def digest(model, tokens, positions, *arguments):
+def logits(model, tokens, positions, *arguments):
     ids = ",".join(map(str, tokens))
     out = shimmy("logits", MODELS / model, "--tokens", "-", "--positions", positions, *arguments, stdin=ids.encode())
     assert out.stdout.count(b"\n") == positions.count(",") + 1
-    return hashlib.sha256(out.stdout).hexdigest()
+    return out
+
+
+def digest(*arguments):
+    return hashlib.sha256(logits(*arguments).stdout).hexdigest()
+
+
+def cached_tokens(out):
+    return int(re.search(rb"(\d+) tokens came from the cache", out.stderr)[1])
 
 
 def random_tokens(count, vocabulary):
@@ -64,7 +73,39 @@ def test_exact_mode_keeps_the_promise_too(model, kv, reference):
     assert digest(model, tokens, "31,32,299", "--exact", "--kv", kv, "--prefill-chunk", 7, "--neighbours", 3) == plain
 
 
+WARM = {
+    "as it is": [],
+    "chunks of 48": ["--prefill-chunk", 48],
+    "beside three neighbours": ["--neighbours", 3],
+    "q8_0": ["--kv", "q8_0"],
+    "exact": ["--exact"],
+    "exact, f32": ["--exact", "--kv", "f32"],
+}
+
+
+def check_warm(model, tokens, positions, arguments):
+    """Cold without a cache, then warm: all whole pages before the first position come from the cache."""
+    sizes = [a for a in arguments if a in ("--kv", "q8_0", "f32", "--exact")]
+    cold = logits(model, tokens, positions, "--cache-ram", 0, *sizes)
+    warm = logits(model, tokens, positions, "--warm", "--cache-ram", "64M", *arguments)
+    recurrent = "qwen35" in model
+    assert cached_tokens(warm) == (0 if recurrent else int(positions.split(",")[0]) // 32 * 32)
+    assert warm.stdout == cold.stdout
+
+
+@pytest.mark.parametrize("variant", WARM)
+@pytest.mark.parametrize("model", NANO)
+def test_a_cached_prefix_changes_nothing(model, variant):
+    check_warm(model, random_tokens(400, 500), "355,384,399", WARM[variant])
+
+
 if not SANITIZED:
+    @pytest.mark.parametrize("variant", WARM)
+    @pytest.mark.parametrize("model", REAL)
+    def test_a_thousand_cached_tokens_change_nothing(model, variant):
+        tokens = random_tokens(1100, 40000)
+        check_warm(model, tokens, "1030,1099", WARM[variant])
+
     @pytest.mark.parametrize("variant", VARIANTS)
     @pytest.mark.parametrize("model", REAL)
     def test_real_models_with_1100_tokens(model, variant, reference):

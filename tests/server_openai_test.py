@@ -5,7 +5,7 @@ import json
 import openai
 import pytest
 
-from server import events, server  # noqa: F401 (a fixture)
+from server import events, real_server, server  # noqa: F401 (a fixture)
 
 USER = [{"role": "user", "content": "hi"}]
 
@@ -23,7 +23,7 @@ def test_a_chat_answer_has_text_reason_and_exact_usage(server):
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "green tea", "stop")
     usage = answer.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (12, 4, 16)
-    assert usage.prompt_tokens_details.cached_tokens <= 12
+    assert usage.prompt_tokens_details.cached_tokens == 0  # less than a page
     assert answer.id.startswith("chatcmpl-") and answer.object == "chat.completion" and answer.created > 1.7e9
     assert answer.model == "counter" and answer.system_fingerprint.startswith("shimmy-")
 
@@ -51,6 +51,34 @@ def test_where_an_answer_ends(server, fields, text, reason, tokens):
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == text
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == reason
     assert chunks[-1].usage == whole.usage or chunks[-1].usage.completion_tokens == tokens
+
+
+def test_a_conversation_s_usage_says_what_came_from_the_cache(tmp_path):
+    talk = [{"role": "user", "content": "x" * 300}]
+    with real_server(tmp_path) as server, real_server(tmp_path, "--cache-ram", 0) as cold:
+        def turn(server):
+            answer = server.post("/v1/chat/completions", {"messages": talk, "temperature": 0})[2]
+            usage = answer["usage"]
+            return answer["choices"][0], usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
+
+        first, length, cached = turn(server)
+        assert length > 300 and cached == 0
+        assert turn(server) == (first, length, (length - 1) // 32 * 32)
+        assert turn(cold) == turn(cold) == (first, length, 0)
+        talk += [first["message"], {"role": "user", "content": "y" * 100}]
+        second, longer, cached = turn(server)
+        assert longer > length + 100 and length // 32 * 32 <= cached < longer
+        assert turn(cold)[0] == second
+        assert server.metric("shimmy_cached_tokens_total") == (length - 1) // 32 * 32 + cached
+        assert server.metric("shimmy_prompt_tokens_total") == 2 * length + longer - \
+            server.metric("shimmy_cached_tokens_total")
+
+
+def test_choices_of_one_prompt_run_it_once(tmp_path):
+    with real_server(tmp_path) as server:
+        _, _, answer = server.chat("x" * 600, n=4, max_tokens=2, temperature=1)
+        assert len(answer["choices"]) == 4
+        assert server.metric("shimmy_prompt_tokens_total") < answer["usage"]["prompt_tokens"] + 4 * 64
 
 
 def test_more_tokens_than_fit_run_until_the_context_is_full(server):

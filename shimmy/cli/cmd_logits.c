@@ -2,7 +2,8 @@
  * embeddings alone, those tokens' states.
  *
  * Nine significant digits carry an f32 whole, so that two runs can be compared bit for bit by their text. --neighbours
- * runs other sequences of random tokens at the same time, which must change nothing: a test aid for that promise.
+ * runs other sequences of random tokens at the same time, and --warm takes what it can from the cache; neither may
+ * change anything: test aids for that promise.
  */
 #include "cli/cli_job.h"
 #include "cli/commands.h"
@@ -112,7 +113,18 @@ static void stop_neighbours(neighbour *neighbours, size_t count) {
     free(neighbours);
 }
 
-static int run_beside(const shimmy_session *session, const af_request *request, size_t count, af_error *error) {
+/* The same once before, its rows unseen. */
+static void pass_over_row(void *user, size_t position, const float *row, size_t count) {
+    (void)user, (void)position, (void)row, (void)count;
+}
+
+static int run_before(const shimmy_session *session, const af_request *request, af_error *error) {
+    shimmy_job job = {.on_logits = pass_over_row};
+    return shimmy_job_run(&job, session->engine, request, error);
+}
+
+static int run_beside(const shimmy_session *session, const af_request *request, size_t count, bool warm,
+                      af_error *error) {
     neighbour *neighbours = calloc(count + 1, sizeof *neighbours);
     if (!neighbours) return af_fail_memory(error, (count + 1) * sizeof *neighbours, "neighbours");
     int status = 0;
@@ -123,6 +135,7 @@ static int run_beside(const shimmy_session *session, const af_request *request, 
     shimmy_job job = {.on_logits = info.generates ? print_logits : print_state};
     if (!status) status = shimmy_job_run(&job, session->engine, request, error);
     stop_neighbours(neighbours, count);
+    if (!status && warm) fprintf(stderr, "shimmy: %u tokens came from the cache\n", job.cached_tokens);
     return status;
 }
 
@@ -140,7 +153,8 @@ static int run_logits(const shimmy_options *options, const af_ids *ids, const ui
     request.prompt_count = ids->len;
     request.max_tokens = 0;
     request.want = want;
-    status = run_beside(&session, &request, (size_t)options->neighbours, error);
+    if (options->warm) status = run_before(&session, &request, error);
+    if (!status) status = run_beside(&session, &request, (size_t)options->neighbours, options->warm, error);
     shimmy_session_close(&session);
     return status;
 }

@@ -40,7 +40,7 @@ typedef struct shimmy_options {
     bool json, help;
 
     /* Which model, and how it runs. */
-    const char *model_path, *model_dirs, *chat_template, *device, *gpu_layers, *kv;
+    const char *model_path, *model_dirs, *chat_template, *device, *gpu_layers, *kv, *cache_ram;
     int64_t ctx, parallel, queue, threads, prefill_chunk, n_cpu_moe;
     bool exact, cpu_moe;
 
@@ -68,7 +68,7 @@ typedef struct shimmy_options {
     /* logits, perplexity */
     const char *tokens, *positions;
     int64_t neighbours;
-    bool kl;
+    bool kl, warm;
 
     /* bench */
     int64_t prompt_tokens, gen_tokens, runs;

@@ -69,6 +69,9 @@ const shimmy_option shimmy_option_table[] = {
      "the tokens after which logits are wanted (default last)"},
     {"neighbours", SHIMMY_NUMBER, "N", NULL, AT(neighbours), 0, 63, NULL, SHIMMY_LOGITS,
      "run N other random sequences at the same time: a test that they change nothing"},
+    {"warm", SHIMMY_FLAG, NULL, NULL, AT(warm), 0, 0, NULL, SHIMMY_LOGITS,
+     "run the tokens once before, so that those before the first position wanted come from the cache: a test that this "
+     "changes nothing. Says on standard error how many did"},
     {"kl", SHIMMY_FLAG, NULL, NULL, AT(kl), 0, 0, NULL, SHIMMY_PERPLEXITY,
      "also run with exact arithmetic and compare the distributions; takes as long as --exact and the memory of both"},
 
@@ -145,6 +148,10 @@ const shimmy_option shimmy_option_table[] = {
      "for the CPU's kernels; 0 (default): one a physical core"},
     {"kv", SHIMMY_CHOICE, "TYPE", "SHIMMY_KV", AT(kv), 0, 0, "f16|f32|q8_0", ENGINE | SHIMMY_VERIFY,
      "numbers in the KV cache: f16 (default), f32, or q8_0, which takes little more than half of f16's memory"},
+    {"cache-ram", SHIMMY_TEXT, "BYTES|auto", "SHIMMY_CACHE_RAM", AT(cache_ram), 0, 0, NULL,
+     SHIMMY_SERVE | SHIMMY_LOGITS,
+     "memory for texts kept so that requests that begin alike need not run them again, beyond what running requests "
+     "need: bytes, or with K, M or G; auto (default): none, what those leave unused is taken; 0: nothing is kept"},
     {"prefill-chunk", SHIMMY_NUMBER, "N", "SHIMMY_PREFILL_CHUNK", AT(prefill_chunk), 1, 65536, NULL, ENGINE,
      "prompt tokens run in one step (default 512); results do not depend on it"},
     {"exact", SHIMMY_FLAG, NULL, NULL, AT(exact), 0, 0, NULL, ENGINE,

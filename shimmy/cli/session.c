@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "cli/discover.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static af_kv_type kv_type(const char *name) {
     return (af_kv_type)type;
 }
 
-#define MOST_LAYERS 65535
+#define MOST_LAYERS    65535
+#define MOST_CACHE_RAM (1ull << 50) /* bytes */
 
 static int read_gpu_layers(const char *text, int32_t *out, af_error *error) {
     if (!text || strcmp(text, "auto") == 0) return 0;
@@ -31,6 +33,23 @@ static int read_gpu_layers(const char *text, int32_t *out, af_error *error) {
     if (*text < '0' || *text > '9' || *end || layers > MOST_LAYERS)
         return af_fail(error, SHIMMY_USAGE, "--gpu-layers: found \"%s\", allowed: auto or 0 to %d", text, MOST_LAYERS);
     *out = (int32_t)layers;
+    return 0;
+}
+
+/* "auto", or bytes, with K, M or G of 1024, its square or its cube. */
+static int read_cache_ram(const char *text, uint64_t *out, af_error *error) {
+    static const char units[] = "KMG";
+    if (!text || strcmp(text, "auto") == 0) return 0;
+    char *end;
+    errno = 0;
+    const unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    const unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (*text < '0' || *text > '9' || end[unit != NULL] || errno || number > MOST_CACHE_RAM >> shift)
+        return af_fail(error, SHIMMY_USAGE,
+                       "--cache-ram: found \"%s\", allowed: auto, or bytes to %lluG, with K, M or G or without", text,
+                       MOST_CACHE_RAM >> 30);
+    *out = (uint64_t)number << shift;
     return 0;
 }
 
@@ -47,7 +66,8 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
     if (options->kv) e.kv = kv_type(options->kv);
     e.exact = options->exact;
     e.cpu_moe = options->cpu_moe ? MOST_LAYERS : number_or(options->n_cpu_moe, e.cpu_moe);
-    const int status = read_gpu_layers(options->gpu_layers, &e.gpu_layers, error);
+    int status = read_gpu_layers(options->gpu_layers, &e.gpu_layers, error);
+    if (!status) status = read_cache_ram(options->cache_ram, &e.cache_ram, error);
     *out = e;
     return status;
 }

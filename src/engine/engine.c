@@ -80,6 +80,7 @@ static void remove_from(af_job **jobs, uint32_t *count, const af_job *job) {
 void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id_count, af_finish finish,
                    const af_error *error) {
     remove_from(engine->running, &engine->running_count, job);
+    if (job->seq && finish != AF_FINISH_ERROR) af_kv_keep(engine->kv, job->seq, job->tokens, job->done);
     af_kv_seq_release(engine->kv, job->seq);
     af_mutex_lock(engine->mutex);
     remove_from(engine->live, &engine->live_count, job);
@@ -116,7 +117,7 @@ static void prepare_admitted(af_engine *engine) {
         if (job->seq) continue;
         job->seq = af_kv_seq_take(engine->kv);
         assert(job->seq);
-        for (uint32_t k = 0; k < job->prompt_count; k++) af_sampler_accept(job->sampler, job->prompt[k]);
+        for (uint32_t k = 0; k < job->prompt_count; k++) af_sampler_accept(job->sampler, job->tokens[k]);
     }
 }
 
@@ -166,6 +167,7 @@ void af_engine_drop_lost(af_engine *engine, const af_error *error) {
     if (!engine->open || !backend->ops->lost || !backend->ops->lost(backend)) return;
     af_log(AF_LOG_ERROR, "%s", error->text);
     end_running(engine, false, error);
+    af_kv_forget(engine->kv);
     engine->backend = NULL;
     backend->ops->close(backend);
 }
@@ -208,11 +210,13 @@ static int allocate(af_engine *engine, const af_engine_options *options, af_erro
     if (!engine->running || !engine->ending || !engine->live || !engine->mutex || !engine->changed) {
         return af_fail_memory(error, jobs * 2 * sizeof(af_job *), "the engine's queue");
     }
-    uint32_t step = af_step_max_tokens(options), pages[AF_PLAN_GROUPS];
-    int rc = af_step_open(step, af_step_max_rows(options), options->parallel, &engine->step, error);
+    uint32_t pages[AF_PLAN_GROUPS];
+    int rc =
+        af_step_open(af_step_max_tokens(options), af_step_max_rows(options), options->parallel, &engine->step, error);
     if (rc < 0) return rc;
-    af_kv_sizes(engine->plan, options->ctx, options->parallel, step, pages);
-    return af_kv_open(engine->plan, pages, options->ctx, options->parallel, &engine->kv, error);
+    af_engine_pages(engine->plan, options, pages);
+    const bool keep = options->cache_ram != 0;
+    return af_kv_open(engine->plan, pages, options->ctx, options->parallel, keep, &engine->kv, error);
 }
 
 static int keep_device(af_engine *engine, const char *name, af_error *error) {
@@ -277,7 +281,7 @@ static int open_backend(const af_plan *plan, const af_engine_options *options, a
                                                 .cpu_moe = options->cpu_moe},
                                   .progress = options->progress,
                                   .progress_user = options->progress_user};
-    af_kv_sizes(plan, options->ctx, options->parallel, backend.max_tokens, backend.pages);
+    af_engine_pages(plan, options, backend.pages);
     return af_backend_open(options->device ? options->device : "auto", plan, &backend, out, error);
 }
 

@@ -3,6 +3,7 @@
  *     job.c       one request: checked, copied; its text, events' content, and when it is over
  *     job_choice.c  how its tokens are chosen, and how likely they were
  *     step.c      one step: which tokens run, and what becomes of the rows that come back
+ *     reuse.c     what of a prompt need not run, because it is kept or another request is about to run it
  *     pooling.c   from states to an embedding
  *     ahead.c     several greedy steps in flight, on a device that chooses tokens itself
  *     engine.c    the thread, the queue, open and close
@@ -19,7 +20,8 @@
  *   2. The mutex guards live, its count, closing, the totals and each job's `admitted`. Everything else of a job
  * belongs to the engine's thread once it was submitted. No callback runs with the mutex held.
  *   3. A job in `running` has a KV sequence; the pools are sized so that every running job can reach the context's end.
- *      Where a plan takes prompts whole, a job holds pages during its only step, and they are sized for one step.
+ *      Where a plan takes prompts whole, a job holds pages during its only step, and they are sized for one step. Pages
+ *      that are kept for later requests are taken back when a running one needs them.
  *   4. Positions 0 .. done-1 of a job are in the cache. The token chosen last is not: it runs at position `done`.
  */
 #ifndef AF_ENGINE_INTERNAL_H
@@ -41,21 +43,24 @@ typedef struct af_job {
     af_event_fn on_event;
     af_logits_fn on_logits;
     void *user;
-    int32_t *prompt;              /* (prompt_count) */
+    int32_t *tokens;              /* (prompt_count + limit) the prompt, then what was chosen */
     uint8_t *want;                /* (prompt_count), or NULL */
     bool wants_states;            /* the rows it wants are states: the model has no head */
     af_embedding_fn on_embedding; /* NULL: no embedding is wanted */
     af_pooled pooled;             /* it, so far */
     uint32_t prompt_count;
     uint32_t prompt_end; /* how much of the prompt must run */
+    uint32_t reusable;   /* positions before the first of which something is wanted: a cache may stand in for them */
     uint32_t limit;      /* tokens to choose at the most; 0: none */
     bool ignore_eos;
     bool admitted;
     atomic_bool cancelled;
 
     af_kv_seq *seq;
-    uint32_t done; /* positions in the cache */
-    int32_t last;  /* the token chosen last */
+    uint32_t done;   /* positions in the cache */
+    uint32_t cached; /* of those, the ones that were there before */
+    bool waits;      /* in this step, for another that runs the same prompt */
+    int32_t last;    /* the token chosen last */
     uint32_t completion;
     af_sampler *sampler;
     int32_t ends[AF_ENDS_MAX]; /* tokens that end it beside the vocabulary's */
@@ -171,6 +176,10 @@ void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id
 /* After a step failed: if the device is gone, ends who has something in its cache, and closes it to be opened again. */
 void af_engine_drop_lost(af_engine *engine, const af_error *error);
 
+/* reuse.c: before a step is built. Keeps what the running jobs have filled, gives prompts what is kept, and marks the
+ * jobs that wait for another's pages in this step. */
+void af_reuse_prefixes(af_engine *engine);
+
 int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_step *out, af_error *error);
 void af_step_close(af_step *step);
 /* Runs one batch for the running jobs, or several in flight. A backend's error ends the jobs that were in it. */
@@ -190,5 +199,7 @@ void af_step_ahead(af_engine *engine);
 int af_settle_options(const af_plan *plan, af_engine_options *options, bool *ctx_from_memory, af_error *error);
 uint32_t af_step_max_tokens(const af_engine_options *options);
 uint32_t af_step_max_rows(const af_engine_options *options);
+/* Pages of each cache group: those that running requests need, and those of options->cache_ram. */
+void af_engine_pages(const af_plan *plan, const af_engine_options *options, uint32_t pages[AF_PLAN_GROUPS]);
 
 #endif

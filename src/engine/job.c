@@ -66,11 +66,12 @@ static void *copy_of(const void *p, size_t size) {
 }
 
 static int copy_prompt(af_job *job, const af_request *r, af_error *error) {
-    size_t size = r->prompt_count * sizeof *r->prompt;
-    job->prompt = copy_of(r->prompt, size);
+    size_t size = (r->prompt_count + job->limit) * sizeof *job->tokens;
+    job->tokens = malloc(size);
     if (r->want) job->want = copy_of(r->want, r->prompt_count);
-    if (job->prompt && (job->want || !r->want)) return AF_OK;
-    return af_fail_memory(error, size, "a prompt");
+    if (!job->tokens || (r->want && !job->want)) return af_fail_memory(error, size, "a prompt");
+    memcpy(job->tokens, r->prompt, r->prompt_count * sizeof *job->tokens);
+    return AF_OK;
 }
 
 /* Without an answer to come, the prompt runs only as far as rows are wanted; whole, if any is and it must be. */
@@ -79,6 +80,13 @@ static uint32_t end_of_prompt(const af_job *job, bool whole) {
     if (job->limit > 0) return end;
     while (end > 0 && !af_job_wants(job, end - 1) && !af_job_wants_state(job, end - 1)) end--;
     return whole && end > 0 ? job->prompt_count : end;
+}
+
+/* The last token of a prompt always runs, since something is wanted of it: a choice, or else the prompt ends there. */
+static uint32_t first_wanted(const af_job *job) {
+    uint32_t position = 0;
+    while (position < job->prompt_end && af_job_choice_at(job, position) == AF_CHOOSE_NONE) position++;
+    return position;
 }
 
 static int reserve_text(af_job *job, af_error *error) {
@@ -119,6 +127,7 @@ int af_job_open(const af_request *r, const af_plan *plan, uint32_t ctx, const af
         return rc;
     }
     job->prompt_end = end_of_prompt(job, plan->whole);
+    job->reusable = first_wanted(job);
     *out = job;
     return AF_OK;
 }
@@ -131,7 +140,7 @@ void af_job_close(af_job *job) {
     af_stops_close(&job->stops);
     free(job->logprob);
     free(job->want);
-    free(job->prompt);
+    free(job->tokens);
     free(job);
 }
 
@@ -169,7 +178,7 @@ int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error) {
     bool end = af_job_is_end(job, id);
     size_t watched = job->text.len;
     job->last = id;
-    job->completion++;
+    job->tokens[job->prompt_count + job->completion++] = id;
     af_sampler_answered(job->sampler, id);
     bool full = job->completion == job->limit;
     if (!make_text(job, id, end, end || full)) return af_fail_memory(error, job->text.len, "a request's text");
@@ -197,6 +206,7 @@ void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish fin
                       .error = error,
                       .logprobs = id_count ? job->logprob : NULL,
                       .prompt_tokens = whole_prompt ? job->prompt_count : job->done,
+                      .cached_tokens = job->cached,
                       .completion_tokens = job->completion};
     job->on_event(job->user, &event);
     job->text.len -= shown;

@@ -121,6 +121,6 @@ int32_t af_job_choose(af_job *job, const float *logits) {
 void af_job_take_wanted(af_job *job, uint32_t position, const float *logits) {
     if (job->want && job->want[position]) job->on_logits(job->user, position, logits, job->vocabulary);
     if (!job->on_prompt_logprob || position + 1 >= job->prompt_count) return;
-    af_logprob_of(logits, job->vocabulary, job->prompt[position + 1], (uint32_t)job->logprobs, job->logprob);
+    af_logprob_of(logits, job->vocabulary, job->tokens[position + 1], (uint32_t)job->logprobs, job->logprob);
     job->on_prompt_logprob(job->user, position + 1, job->logprob);
 }

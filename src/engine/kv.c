@@ -1,40 +1,13 @@
-/* kv.c - the pools and page tables behind kv.h.
+/* kv.c - the page tables behind kv.h.
  *
- * A pool is a stack of free pages beside a count for each page. A sequence's table has an entry for every page that a
- * context holds; the pages it has now are those from `first` up to `end`. In a window group both ends move: new pages
- * at `end`, and pages before `first` given back once no later position can see them.
+ * A sequence's table has an entry for every page that a context holds; the pages it has now are those from `first` up
+ * to `end`. In a window group both ends move: new pages at `end`, and pages before `first` given back once no later
+ * position can see them.
  */
-#include "engine/kv.h"
+#include "engine/kv_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-typedef struct pool {
-    uint32_t window;
-    uint32_t pages, free_count;
-    uint32_t *free;   /* (pages) the first free_count are the free ones */
-    uint32_t *counts; /* (pages) sequences that hold it */
-} pool;
-
-typedef struct range { /* of a sequence's pages in one group */
-    uint32_t first, end;
-} range;
-
-struct af_kv_seq {
-    bool taken;
-    uint32_t carry;
-    range held[AF_PLAN_GROUPS];
-    uint32_t *table[AF_PLAN_GROUPS]; /* (table_length) */
-};
-
-struct af_kv {
-    uint32_t group_count;
-    uint32_t table_length; /* pages of a whole context */
-    uint32_t sequences;
-    pool pools[AF_PLAN_GROUPS];
-    af_kv_seq *seqs;  /* (sequences) */
-    uint32_t *tables; /* (sequences, group_count, table_length) */
-};
 
 static uint32_t pages_for(uint64_t tokens) {
     return (uint32_t)((tokens + AF_KV_PAGE - 1) / AF_KV_PAGE);
@@ -54,15 +27,6 @@ void af_kv_sizes(const af_plan *plan, uint32_t ctx, uint32_t sequences, uint32_t
 
 /* ---- Open and close ---- */
 
-static bool open_pool(pool *p, uint32_t window, uint32_t pages) {
-    *p = (pool){.window = window, .pages = pages, .free_count = pages};
-    p->free = calloc(pages, sizeof *p->free);
-    p->counts = calloc(pages, sizeof *p->counts);
-    if (!p->free || !p->counts) return false;
-    for (uint32_t i = 0; i < pages; i++) p->free[i] = pages - 1 - i; /* page 0 is taken first */
-    return true;
-}
-
 static bool open_seqs(af_kv *kv) {
     kv->seqs = calloc(kv->sequences, sizeof *kv->seqs);
     kv->tables = calloc((size_t)kv->sequences * kv->group_count, kv->table_length * sizeof *kv->tables);
@@ -75,8 +39,20 @@ static bool open_seqs(af_kv *kv) {
     return true;
 }
 
-int af_kv_open(const af_plan *plan, const uint32_t pages[AF_PLAN_GROUPS], uint32_t ctx, uint32_t sequences, af_kv **out,
-               af_error *error) {
+/* A node for each page of the group that sees everything, since each node has one. Where there is no such group, a text
+ * also has nodes whose pages are gone: room for those of every sequence, and as many again as there are pages. */
+static bool open_cache(af_kv *kv) {
+    uint64_t pages = 0, seeing_all = 0;
+    for (uint32_t g = 0; g < kv->group_count; g++) {
+        pages += kv->pools[g].pages;
+        if (kv->pools[g].window == 0) seeing_all += kv->pools[g].pages;
+    }
+    uint64_t capacity = seeing_all ? seeing_all : pages + (uint64_t)kv->sequences * kv->table_length;
+    return capacity < AF_KV_NONE && af_prefix_open(&kv->cache, (uint32_t)capacity);
+}
+
+int af_kv_open(const af_plan *plan, const uint32_t pages[AF_PLAN_GROUPS], uint32_t ctx, uint32_t sequences, bool keep,
+               af_kv **out, af_error *error) {
     assert(ctx > 0 && sequences > 0);
     af_kv *kv = calloc(1, sizeof *kv);
     if (!kv) return af_fail_memory(error, sizeof *kv, "the KV cache's tables");
@@ -85,8 +61,9 @@ int af_kv_open(const af_plan *plan, const uint32_t pages[AF_PLAN_GROUPS], uint32
     kv->sequences = sequences;
     bool ok = open_seqs(kv);
     for (uint32_t g = 0; ok && g < kv->group_count; g++) {
-        ok = open_pool(&kv->pools[g], plan->groups[g].window, pages[g]);
+        ok = af_kv_pool_open(&kv->pools[g], plan->groups[g].window, pages[g]);
     }
+    if (ok && keep && af_kv_can_keep(plan)) ok = open_cache(kv);
     if (!ok) {
         size_t size = (size_t)sequences * kv->group_count * kv->table_length * sizeof *kv->tables;
         af_kv_close(kv);
@@ -98,10 +75,8 @@ int af_kv_open(const af_plan *plan, const uint32_t pages[AF_PLAN_GROUPS], uint32
 
 void af_kv_close(af_kv *kv) {
     if (!kv) return;
-    for (uint32_t g = 0; g < kv->group_count; g++) {
-        free(kv->pools[g].free);
-        free(kv->pools[g].counts);
-    }
+    for (uint32_t g = 0; g < kv->group_count; g++) af_kv_pool_close(&kv->pools[g]);
+    af_prefix_close(&kv->cache);
     free(kv->seqs);
     free(kv->tables);
     free(kv);
@@ -109,24 +84,21 @@ void af_kv_close(af_kv *kv) {
 
 /* ---- Pages ---- */
 
-static uint32_t take_page(pool *p) {
-    uint32_t page = p->free[--p->free_count];
-    assert(p->counts[page] == 0);
-    p->counts[page] = 1;
-    return page;
-}
-
-static void give_page(pool *p, uint32_t page) {
-    assert(p->counts[page] > 0);
-    if (--p->counts[page] == 0) p->free[p->free_count++] = page;
-}
-
-/* Gives back the held pages before `first`. */
-static void drop_before(pool *p, range *held, uint32_t *table, uint32_t first) {
+void af_kv_drop_before(af_kv_pool *pool, af_kv_range *held, uint32_t *table, uint32_t first) {
     for (; held->first < held->end && held->first < first; held->first++) {
-        give_page(p, table[held->first]);
-        table[held->first] = UINT32_MAX;
+        af_kv_pool_give(pool, table[held->first]);
+        table[held->first] = AF_KV_NONE;
     }
+}
+
+/* From the end to the beginning: kv.h, invariant 6. */
+static void drop_all(af_kv_pool *pool, af_kv_range *held, const uint32_t *table) {
+    for (; held->end > held->first; held->end--) af_kv_pool_give(pool, table[held->end - 1]);
+}
+
+af_kv_range af_kv_needed(const af_kv_pool *pool, uint32_t begin, uint32_t end) {
+    uint32_t seen_from = pool->window > 0 && begin >= pool->window ? begin - pool->window + 1 : 0;
+    return (af_kv_range){seen_from / AF_KV_PAGE, pages_for(end)};
 }
 
 /* ---- Sequences ---- */
@@ -137,8 +109,8 @@ af_kv_seq *af_kv_seq_take(af_kv *kv) {
         if (seq->taken) continue;
         seq->taken = true;
         for (uint32_t g = 0; g < kv->group_count; g++) {
-            seq->held[g] = (range){0, 0};
-            for (uint32_t i = 0; i < kv->table_length; i++) seq->table[g][i] = UINT32_MAX;
+            seq->held[g] = (af_kv_range){0, 0};
+            for (uint32_t i = 0; i < kv->table_length; i++) seq->table[g][i] = AF_KV_NONE;
         }
         return seq;
     }
@@ -148,35 +120,33 @@ af_kv_seq *af_kv_seq_take(af_kv *kv) {
 void af_kv_seq_release(af_kv *kv, af_kv_seq *seq) {
     if (!seq) return;
     assert(seq->taken);
-    for (uint32_t g = 0; g < kv->group_count; g++) {
-        drop_before(&kv->pools[g], &seq->held[g], seq->table[g], UINT32_MAX);
-    }
+    for (uint32_t g = 0; g < kv->group_count; g++) drop_all(&kv->pools[g], &seq->held[g], seq->table[g]);
+    if (af_kv_keeps(kv)) af_kv_unpin(kv, seq);
     seq->taken = false;
 }
 
-/* The pages a group must hold so that positions from `begin` up to `end` see all they may. */
-static range needed_pages(const pool *p, uint32_t begin, uint32_t end) {
-    uint32_t seen_from = p->window > 0 && begin >= p->window ? begin - p->window + 1 : 0;
-    return (range){seen_from / AF_KV_PAGE, pages_for(end)};
-}
-
-static bool has_room(const pool *p, range held, range needed) {
-    uint32_t given_back = 0, taken = needed.end > held.end ? needed.end - held.end : 0;
-    if (needed.first > held.first) given_back = (needed.first < held.end ? needed.first : held.end) - held.first;
-    return taken <= p->free_count + given_back;
+/* Of the pages given back, those that another sequence holds too give no room. */
+static bool has_room(const af_kv_pool *p, af_kv_range held, af_kv_range needed, const uint32_t *table) {
+    uint32_t room = p->free_count + p->idle_count, taken = needed.end > held.end ? needed.end - held.end : 0;
+    for (uint32_t i = held.first; i < held.end && i < needed.first; i++) room += p->counts[table[i]] == 1;
+    return taken <= room;
 }
 
 bool af_kv_reserve(af_kv *kv, af_kv_seq *seq, uint32_t begin, uint32_t end) {
     assert(seq->taken && begin <= end && pages_for(end) <= kv->table_length);
     for (uint32_t g = 0; g < kv->group_count; g++) {
-        if (!has_room(&kv->pools[g], seq->held[g], needed_pages(&kv->pools[g], begin, end))) return false;
+        const af_kv_pool *p = &kv->pools[g];
+        if (!has_room(p, seq->held[g], af_kv_needed(p, begin, end), seq->table[g])) return false;
     }
     for (uint32_t g = 0; g < kv->group_count; g++) {
-        pool *p = &kv->pools[g];
-        range *held = &seq->held[g], needed = needed_pages(p, begin, end);
+        af_kv_pool *p = &kv->pools[g];
+        af_kv_range *held = &seq->held[g], needed = af_kv_needed(p, begin, end);
         assert(needed.first <= held->end); /* sequences grow without gaps */
-        drop_before(p, held, seq->table[g], needed.first);
-        for (; held->end < needed.end; held->end++) seq->table[g][held->end] = take_page(p);
+        af_kv_drop_before(p, held, seq->table[g], needed.first);
+        for (; held->end < needed.end; held->end++) {
+            if (p->free_count == 0) af_kv_evict(kv, g);
+            seq->table[g][held->end] = af_kv_pool_take(p);
+        }
     }
     return true;
 }

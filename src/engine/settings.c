@@ -5,15 +5,20 @@
 
 #include <math.h>
 
-#define FALLBACK_CTX   4096u /* for a file that does not say its context */
-#define LEAST_CTX      512u  /* memory never lowers the context below this */
-#define ROWS_MIN       64u   /* logit rows one step may give, where fewer requests run together */
-#define PARALLEL       4u    /* requests that run together */
-#define PARALLEL_WHOLE 32u   /* ... of a plan that takes prompts whole: they come and go with each step */
+#define FALLBACK_CTX   4096u               /* for a file that does not say its context */
+#define LEAST_CTX      512u                /* memory never lowers the context below this */
+#define ROWS_MIN       64u                 /* logit rows one step may give, where fewer requests run together */
+#define PARALLEL       4u                  /* requests that run together */
+#define MOST_PAGES     (UINT32_C(1) << 30) /* of a pool */
+#define PARALLEL_WHOLE 32u                 /* ... of a plan that takes prompts whole: they come and go with each step */
 
 af_engine_options af_engine_options_default(void) {
-    return (af_engine_options){
-        .device = "auto", .gpu_layers = AF_GPU_LAYERS_AUTO, .queue = 64, .prefill_chunk = 512, .kv = AF_KV_F16};
+    return (af_engine_options){.device = "auto",
+                               .gpu_layers = AF_GPU_LAYERS_AUTO,
+                               .queue = 64,
+                               .prefill_chunk = 512,
+                               .kv = AF_KV_F16,
+                               .cache_ram = AF_CACHE_RAM_AUTO};
 }
 
 /* ---- Sampling and requests ---- */
@@ -55,6 +60,19 @@ uint32_t af_step_max_rows(const af_engine_options *options) {
     return options->parallel > ROWS_MIN ? options->parallel : ROWS_MIN;
 }
 
+static uint64_t extra_bytes(const af_plan *plan, const af_engine_options *options) {
+    return options->cache_ram == AF_CACHE_RAM_AUTO || !af_kv_can_keep(plan) ? 0 : options->cache_ram;
+}
+
+/* Text kept beyond what runs has pages in every group. */
+void af_engine_pages(const af_plan *plan, const af_engine_options *options, uint32_t pages[AF_PLAN_GROUPS]) {
+    af_kv_sizes(plan, options->ctx, options->parallel, af_step_max_tokens(options), pages);
+    const uint64_t page_bytes = af_plan_kv_bytes(plan, AF_KV_PAGE, af_kv_cost_of(options->kv));
+    const uint64_t extra = page_bytes ? extra_bytes(plan, options) / page_bytes : 0;
+    for (size_t g = 0; g < plan->group_count; g++)
+        pages[g] = extra < MOST_PAGES - pages[g] ? pages[g] + (uint32_t)extra : MOST_PAGES;
+}
+
 static int check_range(const char *name, uint32_t value, uint32_t least, uint32_t most, af_error *error) {
     if (value >= least && value <= most) return AF_OK;
     return af_fail(error, AF_EINVAL, "%s: found %u, must be at least %u and at most %u", name, value, least, most);
@@ -82,7 +100,8 @@ static uint32_t ctx_that_fits(const af_plan *plan, const af_engine_options *opti
  * else, have the other. */
 static uint32_t native_or_what_fits(const af_plan *plan, const af_engine_options *options, bool *lowered) {
     uint32_t native = plan->context ? plan->context : FALLBACK_CTX;
-    uint64_t budget = af_os_memory_available() / 2;
+    uint64_t half = af_os_memory_available() / 2, extra = extra_bytes(plan, options);
+    uint64_t budget = half > extra ? half - extra : 0;
     *lowered = false;
     if (native <= LEAST_CTX || cache_bytes(plan, options, native) <= budget) return native;
     uint32_t ctx = ctx_that_fits(plan, options, native, budget);

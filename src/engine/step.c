@@ -46,7 +46,7 @@ void af_step_close(af_step *step) {
 
 static void add_token(af_step *step, af_job *job, uint32_t position) {
     af_choose choose = af_job_choice_at(job, position);
-    int32_t id = position < job->prompt_count ? job->prompt[position] : job->last;
+    int32_t id = position < job->prompt_count ? job->tokens[position] : job->last;
     assert(step->token_count < step->max_tokens);
     step->tokens[step->token_count++] =
         (af_batch_token){.id = id, .seq = step->job_count, .position = position, .choose = choose};
@@ -76,13 +76,18 @@ static uint32_t add_decodes(af_engine *engine) {
     return engine->step.job_count;
 }
 
+/* What of its prompt this step may run. */
+static uint32_t prompt_left(const af_job *job) {
+    return af_job_in_prompt(job) && !job->waits ? job->prompt_end - job->done : 0;
+}
+
 /* The level up to which every prompt is filled so that the budget is used: sum of min(left, level) <= budget. */
 static uint32_t fair_level(const af_engine *engine, uint32_t budget) {
     for (uint32_t level = 0;;) {
         uint32_t filled = 0, unfilled = 0;
         for (uint32_t i = 0; i < engine->running_count; i++) {
             const af_job *job = engine->running[i];
-            uint32_t left = af_job_in_prompt(job) ? job->prompt_end - job->done : 0;
+            uint32_t left = prompt_left(job);
             if (left <= level) {
                 filled += left;
             } else {
@@ -113,7 +118,7 @@ static void add_prompts(af_engine *engine, uint32_t budget) {
         if (!af_job_in_prompt(job)) continue;
         behind--;
         uint32_t share = level + (budget > level * (behind + 1) ? (budget - level * (behind + 1)) : 0);
-        uint32_t left = job->prompt_end - job->done;
+        uint32_t left = prompt_left(job);
         uint32_t count = left < share ? left : share;
         count = cut_to_rows(job, count, step->max_rows - step->row_count - behind);
         if (count == 0) continue;
@@ -138,6 +143,7 @@ static void build_batch(af_engine *engine) {
     step->token_count = step->job_count = step->row_count = step->state_count = step->prompt_tokens = 0;
     for (uint32_t i = 0; i < engine->running_count; i++) engine->running[i]->step_count = 0;
     uint32_t budget = engine->prefill_chunk;
+    af_reuse_prefixes(engine);
     if (engine->plan->whole) {
         add_whole_prompts(engine, budget);
         return;
