@@ -84,6 +84,17 @@ static void a_conversation_goes_on_from_its_last_answer(void **state) {
     bench_close(&b);
 }
 
+static void a_page_that_the_last_step_fills_is_kept(void **state) {
+    bench b = recalling(&plan, small_options());
+    int32_t ids[100];
+    fill(ids, 60, 4);
+    go_on(ids, 60, 5);
+    assert_int_equal(run(&b, ids, 60, 5), 0); /* positions 0 to 63 ran */
+    go_on(ids, 65, 1);
+    assert_int_equal(run(&b, ids, 65, 1), 64);
+    bench_close(&b);
+}
+
 static void a_prompt_that_parts_from_another_shares_what_is_before(void **state) {
     bench b = recalling(&plan, small_options());
     int32_t ids[400];
@@ -300,6 +311,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_pages_come_from_the_cache_and_the_last_token_always_runs),
         cmocka_unit_test(a_conversation_goes_on_from_its_last_answer),
+        cmocka_unit_test(a_page_that_the_last_step_fills_is_kept),
         cmocka_unit_test(a_prompt_that_parts_from_another_shares_what_is_before),
         cmocka_unit_test(positions_whose_logits_are_wanted_always_run),
         cmocka_unit_test(nothing_is_kept_where_it_is_not_asked_or_cannot_be),
