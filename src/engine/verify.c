@@ -46,7 +46,8 @@ static int open_verifier(af_verifier *v, af_error *error) {
         return af_fail_memory(error, 2 * v->record_bytes + v->logits_bytes, "verify's record");
     af_verify_set_hooks(v);
     const af_backend_options exact = options_of(v, true, &v->reference_hook);
-    const int status = af_kv_open(v->plan, exact.pages, af_verify_context(v->plan), AF_VERIFY_SEQUENCES, false, &v->kv, error);
+    const int status =
+        af_kv_open(v->plan, exact.pages, af_verify_context(v->plan), AF_VERIFY_SEQUENCES, false, &v->kv, error);
     return status == AF_OK ? af_cpu_open(v->plan, &exact, &v->reference, error) : status;
 }
 
