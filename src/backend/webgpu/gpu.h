@@ -52,6 +52,7 @@ typedef struct af_gpu {
     af_gpu_matrices matrices; /* for prompts; AIRFRAME_GPU_MATRICES=0 or emulated, for tests */
     bool lost, closing;
     int read_mapped;   /* of af_gpu_read's buffer (af_gpu_map) */
+    int work_done;     /* of af_gpu_wait */
     af_error pending;  /* first error not yet told */
     const char *doing; /* what is being done, for messages */
 } af_gpu;
@@ -70,12 +71,10 @@ int af_gpu_check(af_gpu *gpu, af_error *error);
 /* Until it is told NULL, the first error of calls that this thread makes goes to *into, named after `doing`: for
  * threads beside the one that checks. */
 void af_gpu_hear(const char *doing, af_error *into);
-/* Runs callbacks that are due; waits until the queue is empty if `wait`. */
-void af_gpu_poll(af_gpu *gpu, bool wait);
 
-/* Submits (NULL: what was written alone), and returns what af_gpu_wait takes to wait for these commands and none that
- * came after. */
+/* Submits (NULL: what was written alone), and returns what af_gpu_wait takes to wait for these commands. */
 uint64_t af_gpu_submit_commands(af_gpu *gpu, WGPUCommandBuffer commands);
+/* Until the device has done a submission, and with Dawn what came after it. 0: until it has done all. */
 void af_gpu_wait(af_gpu *gpu, uint64_t submission);
 
 typedef enum af_gpu_usage {

@@ -19,6 +19,7 @@
     REQUIRED(wgpuInstanceProcessEvents)                                                                                \
     REQUIRED(wgpuInstanceRequestAdapter)                                                                               \
     REQUIRED(wgpuInstanceRelease)                                                                                      \
+    REQUIRED(wgpuInstanceWaitAny)                                                                                      \
     REQUIRED(wgpuAdapterGetInfo)                                                                                       \
     REQUIRED(wgpuAdapterInfoFreeMembers)                                                                               \
     REQUIRED(wgpuAdapterGetLimits)                                                                                     \

@@ -295,7 +295,7 @@ static void release_buffers(af_gpu_backend *b) {
 static void gpu_close(af_backend *backend) {
     af_gpu_backend *b = (af_gpu_backend *)backend;
     if (b->gpu) {
-        af_gpu_poll(b->gpu, true);
+        af_gpu_wait(b->gpu, 0);
         af_gpu_profile_close(b->profile);
         if (b->now.encoder) b->gpu->api->wgpuCommandEncoderRelease(b->now.encoder);
         release_buffers(b);

@@ -1,4 +1,4 @@
-/* gpu_device.c - opening a device, its errors, its buffers. */
+/* gpu_device.c - opening a device, and its errors. What is done with it is gpu_queue.c. */
 #include "backend/webgpu/gpu_dawn.h"
 #include "backend/webgpu/gpu_internal.h"
 
@@ -73,6 +73,9 @@ static WGPUInstance open_instance(const af_gpu_api *api) {
     WGPUInstanceExtras extras = {.chain.sType = (WGPUSType)WGPUSType_InstanceExtras,
                                  .backends = WGPUInstanceBackend_Primary}; /* without OpenGL: no display is needed */
     descriptor.nextInChain = api->native ? &extras.chain : (WGPUChainedStruct *)&af_dawn_adapter_toggles.chain;
+    static const WGPUInstanceFeatureName waits = WGPUInstanceFeatureName_TimedWaitAny; /* for gpu_queue.c */
+    descriptor.requiredFeatures = &waits;
+    descriptor.requiredFeatureCount = api->native ? 0 : 1;
     return api->wgpuCreateInstance(&descriptor);
 }
 
@@ -188,13 +191,6 @@ int af_gpu_open(const char *device, af_gpu **out, af_error *error) {
     return AF_OK;
 }
 
-/* wgpu-native aborts where a call finds the device lost: with it goes this device, and nothing else. */
-static void guarded(af_gpu *gpu, void (*call)(void *), void *user) {
-    if (af_os_survive(call, user)) return;
-    if (!gpu->pending.code) af_fail(&gpu->pending, AF_EIO, "gpu: the device was lost");
-    gpu->lost = true;
-}
-
 static void release_device(void *user) {
     const af_gpu *gpu = user;
     gpu->api->wgpuDeviceDestroy(gpu->device);
@@ -206,7 +202,7 @@ void af_gpu_close(af_gpu *gpu) {
     const af_gpu_api *api = gpu->api;
     gpu->closing = true;
     if (gpu->queue) api->wgpuQueueRelease(gpu->queue);
-    if (gpu->device) guarded(gpu, release_device, gpu);
+    if (gpu->device) af_gpu_guarded(gpu, release_device, gpu);
     if (gpu->adapter) api->wgpuAdapterRelease(gpu->adapter);
     if (gpu->instance) api->wgpuInstanceRelease(gpu->instance);
     free(gpu);
@@ -226,114 +222,4 @@ int af_gpu_check(af_gpu *gpu, af_error *error) {
     if (code && error) *error = gpu->pending;
     if (!gpu->lost) gpu->pending.code = AF_OK;
     return code;
-}
-
-typedef struct queued {
-    af_gpu *gpu;
-    WGPUCommandBuffer commands;
-    uint64_t index;
-    bool wait;
-} queued;
-
-static void call_poll(void *user) {
-    const queued *s = user;
-    if (s->gpu->api->wgpuDevicePoll)
-        s->gpu->api->wgpuDevicePoll(s->gpu->device, s->wait, s->index ? &s->index : NULL);
-    else
-        s->gpu->api->wgpuInstanceProcessEvents(s->gpu->instance);
-}
-
-static void call_submit(void *user) {
-    queued *s = user;
-    const af_gpu_api *api = s->gpu->api;
-    const size_t count = s->commands ? 1 : 0;
-    if (api->wgpuQueueSubmitForIndex)
-        s->index = api->wgpuQueueSubmitForIndex(s->gpu->queue, count, &s->commands);
-    else
-        api->wgpuQueueSubmit(s->gpu->queue, count, &s->commands);
-}
-
-void af_gpu_poll(af_gpu *gpu, bool wait) {
-    queued s = {.gpu = gpu, .wait = wait};
-    if (!gpu->lost) guarded(gpu, call_poll, &s);
-}
-
-uint64_t af_gpu_submit_commands(af_gpu *gpu, WGPUCommandBuffer commands) {
-    queued s = {.gpu = gpu, .commands = commands};
-    if (!gpu->lost) guarded(gpu, call_submit, &s);
-    return s.index;
-}
-
-void af_gpu_wait(af_gpu *gpu, uint64_t index) {
-    queued s = {.gpu = gpu, .wait = true, .index = index};
-    if (!gpu->lost) guarded(gpu, call_poll, &s);
-}
-
-/* ---- Buffers ---- */
-
-WGPUBuffer af_gpu_buffer(af_gpu *gpu, uint64_t bytes, af_gpu_usage usage, const char *what, af_error *error) {
-    WGPUBufferDescriptor descriptor = WGPU_BUFFER_DESCRIPTOR_INIT;
-    descriptor.size = (bytes + 15) & ~(uint64_t)15;
-    descriptor.usage = usage == AF_GPU_READBACK
-                           ? WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst
-                           : WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
-    if (af_gpu_check(gpu, error) != AF_OK) return NULL; /* something before failed */
-    gpu->doing = what;
-    WGPUBuffer buffer = gpu->api->wgpuDeviceCreateBuffer(gpu->device, &descriptor);
-    if (!gpu->pending.code && buffer) return buffer;
-    if (buffer) gpu->api->wgpuBufferRelease(buffer);
-    af_gpu_check(gpu, NULL);
-    af_fail(error, AF_ENOMEM, "gpu: %s has no room for %s: %.1f MB", gpu->info.name, what, (double)bytes / 1e6);
-    return NULL;
-}
-
-void af_gpu_buffer_free(af_gpu *gpu, WGPUBuffer buffer) {
-    if (!buffer) return;
-    gpu->api->wgpuBufferDestroy(buffer);
-    gpu->api->wgpuBufferRelease(buffer);
-}
-
-void af_gpu_write(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, const void *bytes, size_t n) {
-    gpu->api->wgpuQueueWriteBuffer(gpu->queue, buffer, offset, bytes, n);
-}
-
-static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *slot, void *unused) {
-    (void)message, (void)unused;
-    *(int *)slot = status == WGPUMapAsyncStatus_Success ? 1 : -1;
-}
-
-const void *af_gpu_map(af_gpu *gpu, WGPUBuffer buffer, uint64_t bytes, uint64_t submission, int *mapped,
-                       af_error *error) {
-    const af_gpu_api *api = gpu->api;
-    *mapped = 0;
-    api->wgpuBufferMapAsync(buffer, WGPUMapMode_Read, 0, bytes,
-                            (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowProcessEvents,
-                                                        .callback = on_mapped,
-                                                        .userdata1 = mapped});
-    while (!*mapped && !gpu->lost) af_gpu_wait(gpu, submission);
-    const void *p = *mapped == 1 ? api->wgpuBufferGetConstMappedRange(buffer, 0, bytes) : NULL;
-    if (af_gpu_check(gpu, error) == AF_OK) {
-        if (p) return p;
-        af_fail(error, AF_EIO, "gpu: %llu bytes cannot be read back", (unsigned long long)bytes);
-    }
-    if (*mapped == 1) api->wgpuBufferUnmap(buffer);
-    return NULL;
-}
-
-int af_gpu_read(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, void *bytes, size_t n, af_error *error) {
-    const uint64_t size = (n + 3) & ~(uint64_t)3;
-    WGPUBuffer host = af_gpu_buffer(gpu, n, AF_GPU_READBACK, "a copy for the host", error);
-    if (!host) return AF_ENOMEM;
-    WGPUCommandEncoder encoder = gpu->api->wgpuDeviceCreateCommandEncoder(gpu->device, NULL);
-    gpu->api->wgpuCommandEncoderCopyBufferToBuffer(encoder, buffer, offset, host, 0, size);
-    WGPUCommandBuffer commands = gpu->api->wgpuCommandEncoderFinish(encoder, NULL);
-    const uint64_t submission = af_gpu_submit_commands(gpu, commands);
-    gpu->api->wgpuCommandBufferRelease(commands);
-    gpu->api->wgpuCommandEncoderRelease(encoder);
-    af_error why = {0};
-    const void *from = af_gpu_map(gpu, host, size, submission, &gpu->read_mapped, &why);
-    if (from) memcpy(bytes, from, n);
-    af_gpu_buffer_free(gpu, host);
-    if (!from && error) *error = why;
-    return from ? AF_OK : why.code;
 }

@@ -20,7 +20,7 @@ static int look_up(af_gpu_api *api, af_error *error) {
 #undef REQUIRED
 #undef OPTIONAL
     if (missing) return af_fail(error, AF_EUNSUPPORTED, "%s: has no function %s", api->origin, missing);
-    api->native = api->wgpuDevicePoll && api->wgpuInstanceEnumerateAdapters;
+    api->native = api->wgpuDevicePoll && api->wgpuQueueSubmitForIndex && api->wgpuInstanceEnumerateAdapters;
     return AF_OK;
 }
 

@@ -220,7 +220,7 @@ static uint32_t next_runs(af_gpu_weights *w, const af_matrix *const *parts, cons
 /* What was written waits in the library's own memory for the next submit: an empty one lets it go. */
 static void flush(af_gpu_weights *w) {
     af_gpu_submit_commands(w->gpu, NULL);
-    af_gpu_poll(w->gpu, true);
+    af_gpu_wait(w->gpu, 0);
     w->unflushed = 0;
 }
 
