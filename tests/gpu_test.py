@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 
-from lavapipe import DEVICE, INFO
+from lavapipe import ADAPTER, DEVICE, INFO, MATRICES
 from support import MODELS, VECTORS, answers, logits, shimmy, shimmy_json, vector
 from twins import F32, INT8_RMS, MIXES, NATIVE, Pair, make
 
@@ -62,13 +62,17 @@ def test_a_prompt_in_small_chunks_is_within_the_same_tolerance(name):
     assert_fast(vector("logits", name), "--prefill-chunk", 13)
 
 
-# A small context, so that a layer's cache fits the small binding too.
+# A small context, so that a layer's cache fits the small binding too. Matrices of subgroups, where a device has them, do
+# not multiply what is split, and round otherwise.
 @pytest.mark.parametrize("name", FORMATS)
 def test_weights_split_by_rows_over_small_bindings_give_the_same_logits(name):
     spec = vector("logits", name)
     whole, _ = rows_of(spec, "--ctx", 64)
     split, _ = rows_of(spec, "--ctx", 64, env={"AIRFRAME_GPU_BINDING_LIMIT": "65536"})
-    assert np.array_equal(whole, split)
+    if MATRICES:
+        assert np.sqrt(np.mean((whole - split) ** 2)) / whole.std() <= spec["tolerance"].get("int8_rms", INT8_RMS)
+    else:
+        assert np.array_equal(whole, split)
 
 
 # A token's sum over its experts is then made in pieces, which rounds otherwise.
@@ -188,7 +192,7 @@ def test_bench_profiles_kernels_with_their_share_of_bandwidth():
     assert {("decode_linear", "decode"), ("linear_mat", "general")} & kernels and "GB/s" in lines[-1]
     for row in rows:
         assert int(row[3]) > 0 and float(row[4]) >= 0
-        assert (len(row) == 9) == (row[0].startswith(("linear", "decode_linear")))
+        assert (len(row) == 9) == (row[0].startswith(("linear", "decode_linear", "prompt_linear")))
 
 
 # ---- verify ----
@@ -228,13 +232,12 @@ def test_gpu_info_describes_each_adapter():
 
 
 def test_software_is_never_taken_by_itself():
-    lavapipe = next(a for a in INFO["adapters"] if DEVICE in a["name"])
-    assert lavapipe["type"] == "software" and not lavapipe["preferred"]
-    if len(INFO["adapters"]) == 1:
+    assert not any(a["type"] == "software" and a["preferred"] for a in INFO["adapters"])
+    if all(a["type"] == "software" for a in INFO["adapters"]):
         assert shimmy_json("bench", MODELS / "nano-llama-q4_0.gguf", "--prompt-tokens", 4, "--gen-tokens", 2, "--runs", 1,
                            "--ctx", 64, "--device", "auto")["device"].startswith("cpu")
         refused = shimmy("logits", MODELS / "nano-llama-q4_0.gguf", "--tokens", "1", "--device", "gpu", check=False)
-        assert refused.returncode == 1 and lavapipe["name"].encode() in refused.stderr
+        assert refused.returncode == 1 and ADAPTER["name"].encode() in refused.stderr
 
 
 def test_an_unknown_device_is_refused_with_the_list():

@@ -15,3 +15,6 @@ if INFO["library"] is None and "no GPU backend" in INFO["why"]:
     pytest.skip("this build has no GPU backend", allow_module_level=True)
 if not any(DEVICE in a["name"] for a in INFO["adapters"]):
     pytest.skip(f"no adapter {DEVICE!r} (lavapipe: mesa-vulkan-drivers): {INFO['why']}", allow_module_level=True)
+
+ADAPTER = next(a for a in INFO["adapters"] if DEVICE in a["name"])
+MATRICES = any(f["name"] == "subgroup-matrices" and f["available"] for f in ADAPTER["features"])
