@@ -11,6 +11,8 @@ int main(int argc, char **argv) {
         .bind = "127.0.0.1:0",
         .model_path = "counter.gguf",
         .model_name = "counter",
+        .models_max = 1,
+        .load_seconds = 600,
         .max_body = 16 << 20,
         .origins = "*",
         .path_prefix = "",

@@ -16,8 +16,6 @@
 #include <string.h>
 
 static const shimmy_request_limits limits = {
-    .model_name = "name:tag",
-    .model_path = "/models/file.Q4_0.gguf",
     .vocabulary = 100,
     .sampling = {.temperature = 0.7f, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = AF_SEED_RANDOM},
 };
@@ -26,9 +24,18 @@ static const shimmy_request_limits limits = {
 
 static shimmy_refusal refusal;
 
-static int parse_with(const shimmy_request_limits *with, bool chat, const char *body, shimmy_request *out) {
+static int parse_bytes(const shimmy_request_limits *with, bool chat, const char *body, size_t n, shimmy_request *out) {
+    json_t *json;
     memset(&refusal, 0, sizeof refusal);
-    return shimmy_request_parse(chat, body, strlen(body), with, out, &refusal);
+    int rc = shimmy_parse_body(body, n, &json, &refusal);
+    if (rc < 0) return rc;
+    rc = shimmy_request_read(chat, json, with, out, &refusal);
+    json_decref(json);
+    return rc;
+}
+
+static int parse_with(const shimmy_request_limits *with, bool chat, const char *body, shimmy_request *out) {
+    return parse_bytes(with, chat, body, strlen(body), out);
 }
 
 static shimmy_request parsed(const char *body) {
@@ -175,14 +182,6 @@ static void ends_and_breakers_are_read(void **state) {
     refuses(true, "{" MESSAGES ",\"dry_sequence_breakers\":[1]}", "dry_sequence_breakers");
 }
 
-static void names_of_the_model(void **state) {
-    static const char *const right[] = {"", "name:tag", "/models/file.Q4_0.gguf", "file.Q4_0.gguf", "file.Q4_0"};
-    static const char *const wrong[] = {"name",     "file", "file.Q4_0.ggu", "Name:tag", "models/file.Q4_0.gguf",
-                                        "name:tag2"};
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) assert_true(shimmy_model_matches(right[i], &limits));
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_false(shimmy_model_matches(wrong[i], &limits));
-}
-
 static void strings_are_escaped_and_made_valid(void **state) {
     static const struct {
         const char *bytes;
@@ -262,7 +261,7 @@ static void cut_requests_are_refused(void **state) {
         char *cut = malloc(n ? n : 1);
         memcpy(cut, body, n);
         shimmy_request request;
-        assert_int_equal(shimmy_request_parse(true, cut, n, &limits, &request, &refusal), AF_EINVAL);
+        assert_int_equal(parse_bytes(&limits, true, cut, n, &request), AF_EINVAL);
         assert_int_equal(refusal.status, 400);
         free(cut);
     }
@@ -282,7 +281,6 @@ int main(void) {
         cmocka_unit_test(biases_are_read_in_both_shapes),
         cmocka_unit_test(log_probabilities_are_asked_for_in_each_route_s_way),
         cmocka_unit_test(ends_and_breakers_are_read),
-        cmocka_unit_test(names_of_the_model),
         cmocka_unit_test(strings_are_escaped_and_made_valid),
         cmocka_unit_test(answers_are_json),
         cmocka_unit_test(refusals_have_openais_shape),

@@ -101,6 +101,8 @@ int shimmy_cmd_serve(const shimmy_options *options, af_error *error) {
         .allow_special = options->allow_special,
         .reasoning = reasoning_of(options->reasoning),
         .pooling = pooling_of(options->pooling),
+        .models_max = 1,
+        .load_seconds = 600,
         .raw_log = af_env_flag("SHIMMY_DEBUG_RAW"),
     };
     int status = shimmy_engine_options(options, af_engine_options_default().parallel, &serve.engine, error);

@@ -88,7 +88,7 @@ static bool find_failure(shimmy_call *call, shimmy_refusal *refusal) {
 
 static void cancel_rest(shimmy_call *call) {
     for (size_t i = 0; i < call->choice_count; i++)
-        if (finish_of(&call->choices[i]) == AF_FINISH_NONE) af_cancel(call->server->engine, call->choices[i].engine_id);
+        if (finish_of(&call->choices[i]) == AF_FINISH_NONE) af_cancel(call->on->engine, call->choices[i].engine_id);
 }
 
 /* All choices are finished: nobody else writes to them. */

@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "http/embed.h"
 #include "http/router.h"
+#include "openai/fields.h"
 
 #include <event2/event.h>
 #include <stddef.h>
@@ -33,6 +34,7 @@ void shimmy_call_unref(shimmy_call *call) {
     shimmy_embed_free(call->embedding);
     free(call->ends);
     af_buf_clear(&call->reply.body);
+    if (call->on) shimmy_models_release(call->server->models, call->on);
     af_mutex_close(call->lock);
     drop_body(call);
     free(call);
@@ -56,13 +58,14 @@ void shimmy_call_cancel(shimmy_call *call) {
     size_t count = call->choices ? call->choice_count : 0;
     struct shimmy_embedding *embedding = call->embedding;
     af_mutex_unlock(call->lock);
+    if (shimmy_models_forget(call->server->models, &call->waiter)) shimmy_call_unref(call); /* the task's */
     if (embedding) shimmy_embed_cancel(embedding);
     for (size_t i = 0; i < count; i++) {
         af_mutex_lock(call->lock);
         uint64_t id = call->choices[i].engine_id;
         bool over = call->choices[i].finish != AF_FINISH_NONE;
         af_mutex_unlock(call->lock);
-        if (id && !over) af_cancel(call->server->engine, id);
+        if (id && !over) af_cancel(call->on->engine, id);
     }
 }
 
@@ -105,18 +108,84 @@ static bool is_gone(shimmy_call *call) {
     return gone;
 }
 
-/* On a worker's thread. */
+/* ---- On a worker's thread ---- */
+
+static void refuse(shimmy_call *call, const shimmy_refusal *refusal) {
+    af_mutex_lock(call->lock);
+    if (refusal != &call->refusal) call->refusal = *refusal;
+    call->phase = SHIMMY_CALL_REFUSED;
+    af_mutex_unlock(call->lock);
+    shimmy_call_post(call);
+}
+
+static void set_model(shimmy_call *call, shimmy_loaded *model) {
+    af_mutex_lock(call->lock);
+    call->on = model;
+    af_mutex_unlock(call->lock);
+}
+
+/* The model it waited for is there, or will not come. On the loader's thread. */
+static void on_model(shimmy_waiter *waiter, shimmy_loaded *model, const shimmy_refusal *refusal) {
+    shimmy_call *call = (shimmy_call *)(void *)((char *)waiter - offsetof(shimmy_call, waiter));
+    if (model) {
+        set_model(call, model);
+        shimmy_workers_push(call->server->workers, &call->task);
+    } else {
+        refuse(call, refusal);
+        shimmy_call_unref(call);
+    }
+}
+
+/* Takes the model that the request names. Where it has to wait for it, the task's reference waits with it, and a client
+ * that left before the call was in the list has it taken out here, later ones in shimmy_call_cancel. */
+static int take_model(shimmy_call *call, const json_t *json) {
+    shimmy_models *models = call->server->models;
+    const char *name = "";
+    shimmy_loaded *model = NULL;
+    if (call->on) return 0;
+    int rc = shimmy_read_text(json, "model", &name, &call->refusal);
+    if (rc < 0) return rc;
+    call->waiter.over = on_model;
+    shimmy_call_ref(call);
+    rc = shimmy_models_take(models, name, &call->waiter, &model, &call->refusal);
+    if (rc == 0) set_model(call, model);
+    if (rc == SHIMMY_MODEL_WAITS && is_gone(call) && shimmy_models_forget(models, &call->waiter))
+        shimmy_call_unref(call);
+    shimmy_call_unref(call);
+    return rc;
+}
+
+/* The phase is the embedding's business once there is one. */
+static void conclude(shimmy_call *call, int rc) {
+    if (rc < 0) {
+        refuse(call, &call->refusal);
+        return;
+    }
+    af_mutex_lock(call->lock);
+    if (!call->embedding) call->phase = call->choices ? SHIMMY_CALL_RUNNING : SHIMMY_CALL_REPLIED;
+    af_mutex_unlock(call->lock);
+    shimmy_call_post(call);
+}
+
+/* From the body to an answer in the making. SHIMMY_MODEL_WAITS: the call is another thread's by now. */
+static int work(shimmy_call *call) {
+    json_t *json = NULL;
+    if (call->server->options->raw_log && !call->on)
+        af_trace("%s %.*s", call->route->path, (int)call->body_length, call->body);
+    int rc = shimmy_parse_body(call->body, call->body_length, &json, &call->refusal);
+    if (rc == 0) rc = take_model(call, json);
+    if (rc == 0) rc = call->route->work(call, json);
+    json_decref(json);
+    return rc;
+}
+
 static void run(shimmy_task *task) {
     shimmy_call *call = (shimmy_call *)(void *)((char *)task - offsetof(shimmy_call, task));
     if (!is_gone(call)) {
-        if (call->server->options->raw_log) af_trace("%s %.*s", call->route->path, (int)call->body_length, call->body);
-        int rc = call->route->work(call);
+        const int rc = work(call);
+        if (rc == SHIMMY_MODEL_WAITS) return;
         drop_body(call);
-        af_mutex_lock(call->lock);
-        if (!call->embedding)
-            call->phase = rc < 0 ? SHIMMY_CALL_REFUSED : call->choices ? SHIMMY_CALL_RUNNING : SHIMMY_CALL_REPLIED;
-        af_mutex_unlock(call->lock);
-        shimmy_call_post(call);
+        conclude(call, rc);
     }
     shimmy_call_unref(call);
 }

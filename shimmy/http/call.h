@@ -1,13 +1,16 @@
 /* call.h - one request that is not answered at once, shared by the loop, a text worker and the engine.
  *
  *     loop:    starts it, hands it to a worker
- *     worker:  parses, renders, tokenizes; ends with a reply, a refusal, or choices submitted to the engine
+ *     worker:  parses; takes the model that the request names, or leaves the call to wait for it (models.h), to be
+ *              handed to a worker again; renders, tokenizes; ends with a reply, a refusal, or choices submitted to the
+ *              engine
  *     engine:  appends text to choices, marks them finished; posts
  *     loop:    sends what is there; forgets it when the last choice is finished or the client has left
  *
  * Invariants
- *   1. `refs` counts its holders: the loop while a client waits, the worker's task, each submitted choice until its
- *      final event, the mailbox while posted. The last one out frees; there is nothing of libevent's in it to free.
+ *   1. `refs` counts its holders: the loop while a client waits, the worker's task (or the registry of models while it
+ *      waits there), each submitted choice until its final event, the mailbox while posted. The last one out frees, and
+ *      gives the model back; there is nothing of libevent's in it to free.
  *   2. `conn` is the loop's alone, and NULL once the client has left or was answered.
  *   3. `phase`, `gone` and the choices' shared part change under `lock`. No engine function is called holding it, since
  *      the engine's thread takes it inside its callback.
@@ -60,11 +63,13 @@ struct shimmy_call {
     char *body;
     size_t body_length;
 
+    shimmy_waiter waiter; /* for its model */
     struct af_mutex *lock;
     shimmy_call_phase phase;
     bool gone; /* nobody waits for the answer */
     shimmy_reply reply;
     shimmy_refusal refusal;
+    shimmy_loaded *on; /* the model that answers; set once, by the thread that then has the task */
 
     /* Set by the worker before phase RUNNING, constant then. */
     bool stream;
@@ -99,7 +104,8 @@ void shimmy_call_answer(shimmy_call *call);
 void shimmy_call_cancel(shimmy_call *call);
 /* The loop answers the call: it is no longer the connection's. */
 shimmy_conn *shimmy_call_let_go(shimmy_call *call);
-/* The worker's part of the two generating routes: generate.c. Returns 0 with the choices submitted, or a refusal. */
-int shimmy_generate(shimmy_call *call, bool chat);
+/* The worker's part of the two generating routes: generate.c. Returns 0 with the choices submitted, or a refusal. The
+ * body becomes the request's. */
+int shimmy_generate(shimmy_call *call, bool chat, json_t *json);
 
 #endif

@@ -19,7 +19,7 @@ static bool take_text(shimmy_choice *choice, const af_event *event) {
 static bool ends(const shimmy_call *call, int32_t id) {
     for (size_t i = 0; i < call->end_count; i++)
         if (call->ends[i] == id) return true;
-    return af_token_is_end(call->server->model, id);
+    return af_token_is_end(call->on->model, id);
 }
 
 /* Adds a token that the text shows, and moves on in the text. */
@@ -27,7 +27,7 @@ static bool take_chance(shimmy_choice *choice, const af_logprob *logprob) {
     const char *piece = "";
     size_t length = 0;
     const uint32_t at = choice->character;
-    af_token_piece(choice->call->server->model, logprob->id, &piece, &length);
+    af_token_piece(choice->call->on->model, logprob->id, &piece, &length);
     choice->character += shimmy_characters(piece, length);
     return shimmy_chances_push(&choice->said.chances, logprob, at);
 }
@@ -100,7 +100,7 @@ static int echo_prompt(shimmy_call *call, const shimmy_prompt *prompt, const shi
     }
     char *bytes;
     size_t length;
-    int rc = af_detokenize(call->server->model, prompt_tokens->ids, prompt_tokens->count, &bytes, &length, &error);
+    int rc = af_detokenize(call->on->model, prompt_tokens->ids, prompt_tokens->count, &bytes, &length, &error);
     if (rc < 0) return shimmy_refuse_error(&call->refusal, &error, "prompt");
     af_buf_append(text, bytes, length);
     af_free(bytes);
@@ -126,7 +126,7 @@ static bool place_echo(shimmy_choice *choice, const shimmy_tokens *prompt) {
     for (size_t i = 0; i < prompt->count; i++) {
         const af_logprob unknown = {.id = prompt->ids[i], .logprob = NAN};
         if (!shimmy_chances_push(&choice->echoed, &unknown, choice->character)) return false;
-        const size_t bytes = shown_bytes(choice->call->server->model, prompt->ids[i], text + at, length - at);
+        const size_t bytes = shown_bytes(choice->call->on->model, prompt->ids[i], text + at, length - at);
         choice->character += shimmy_characters(text + at, bytes);
         at += bytes;
     }
@@ -136,7 +136,7 @@ static bool place_echo(shimmy_choice *choice, const shimmy_tokens *prompt) {
 static af_request engine_request(const shimmy_call *call, const shimmy_request *request, const shimmy_tokens *prompt,
                                  const af_logit_bias *bias, size_t bias_count) {
     const bool echoes = request->echo && request->logprobs >= 0;
-    af_request asked = af_request_default(call->server->model);
+    af_request asked = af_request_default(call->on->model);
     asked.prompt = prompt->ids;
     asked.prompt_count = prompt->count;
     asked.max_tokens = request->max_tokens;
@@ -152,8 +152,8 @@ static af_request engine_request(const shimmy_call *call, const shimmy_request *
     asked.dry_breaker_count = request->breaker_count;
     asked.logprobs = request->logprobs < 0 && request->best_of > request->n ? 0 : request->logprobs;
     if (request->chat) {
-        asked.shown = call->server->spans[request->reasoning].shown;
-        asked.shown_count = call->server->spans[request->reasoning].shown_count;
+        asked.shown = call->on->spans[request->reasoning].shown;
+        asked.shown_count = call->on->spans[request->reasoning].shown_count;
     }
     asked.sampling = request->sampling;
     asked.on_event = on_event;
@@ -172,7 +172,7 @@ static int submit(shimmy_call *call, const shimmy_request *request, af_request a
     uint64_t id;
     af_error error;
     shimmy_call_ref(call); /* the engine's, until the final event */
-    int rc = af_submit(call->server->engine, &asked, &id, &error);
+    int rc = af_submit(call->on->engine, &asked, &id, &error);
     if (rc < 0) {
         shimmy_call_unref(call);
         return shimmy_refuse_error(&call->refusal, &error, request->chat ? "messages" : "prompt");
@@ -181,7 +181,7 @@ static int submit(shimmy_call *call, const shimmy_request *request, af_request a
     choice->engine_id = id;
     bool gone = call->gone;
     af_mutex_unlock(call->lock);
-    if (gone) af_cancel(call->server->engine, id);
+    if (gone) af_cancel(call->on->engine, id);
     return 0;
 }
 
@@ -190,7 +190,7 @@ static int expand_bias(shimmy_call *call, const shimmy_bias *bias, af_buf *out) 
     int32_t *ids = NULL;
     size_t count = 0;
     af_error error;
-    int rc = af_tokenize(call->server->model, bias->text, bias->length, AF_PARSE_SPECIAL, &ids, &count, &error);
+    int rc = af_tokenize(call->on->model, bias->text, bias->length, AF_PARSE_SPECIAL, &ids, &count, &error);
     if (rc < 0) return shimmy_refuse_error(&call->refusal, &error, "logit_bias");
     for (size_t i = 0; i < count; i++) {
         const af_logit_bias one = {ids[i], bias->value};

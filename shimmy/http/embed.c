@@ -60,7 +60,7 @@ static bool start(slot *s);
 static void write_answer(shimmy_task *task) {
     embedding *e = (embedding *)(void *)((char *)task - offsetof(embedding, task));
     shimmy_call *call = e->call;
-    const shimmy_embed_answer answer = {.model = call->server->limits.model_name,
+    const shimmy_embed_answer answer = {.model = call->on->name,
                                         .vectors = e->vectors,
                                         .count = e->count,
                                         .dimensions = e->dimensions,
@@ -111,7 +111,7 @@ void shimmy_embed_cancel(embedding *e) {
         af_mutex_lock(e->call->lock);
         const uint64_t id = e->slots[i].state == SLOT_RUNNING ? e->slots[i].engine_id : 0;
         af_mutex_unlock(e->call->lock);
-        if (id) af_cancel(e->call->server->engine, id);
+        if (id) af_cancel(e->call->on->engine, id);
     }
 }
 
@@ -204,7 +204,7 @@ static void note_running(slot *s, size_t input, uint64_t id) {
     }
     const bool unwanted = e->call->gone || e->failed;
     af_mutex_unlock(e->call->lock);
-    if (unwanted) af_cancel(e->call->server->engine, id);
+    if (unwanted) af_cancel(e->call->on->engine, id);
 }
 
 /* Submits the slot's next text, if there is one. False where the queue is full. */
@@ -222,7 +222,7 @@ static bool start(slot *s) {
     uint64_t id;
     af_error error;
     shimmy_call_ref(s->embedding->call); /* the engine's, until the final event */
-    const int rc = af_submit(server->engine, &asked, &id, &error);
+    const int rc = af_submit(s->embedding->call->on->engine, &asked, &id, &error);
     if (rc == 0) {
         note_running(s, input, id);
         return true;
@@ -238,24 +238,23 @@ static bool start(slot *s) {
 /* ---- The worker's part ---- */
 
 static int tokenize(shimmy_call *call, shimmy_prompt *input, size_t index, text *out) {
-    const shimmy_server *server = call->server;
-    const unsigned parse = server->options->allow_special ? AF_PARSE_SPECIAL : 0;
+    const unsigned parse = call->server->options->allow_special ? AF_PARSE_SPECIAL : 0;
     char param[32];
     af_error error;
     snprintf(param, sizeof param, "input[%zu]", index);
     if (!input->text) { /* ids, checked already: moved */
         *out = (text){input->ids, input->count};
         input->ids = NULL;
-    } else if (af_tokenize(server->model, input->text, input->length, AF_ADD_SPECIAL | parse, &out->ids, &out->count,
+    } else if (af_tokenize(call->on->model, input->text, input->length, AF_ADD_SPECIAL | parse, &out->ids, &out->count,
                            &error) < 0) {
         return shimmy_refuse_error(&call->refusal, &error, param);
     }
     if (out->count == 0)
         return shimmy_refuse(&call->refusal, 400, "empty_string", param, "%s: found 0 tokens, at least 1 is needed",
                              param);
-    if (out->count <= server->ctx) return 0;
+    if (out->count <= call->on->ctx) return 0;
     return shimmy_refuse(&call->refusal, 400, "context_length_exceeded", param,
-                         "%s: found %zu tokens, the context is %u tokens", param, out->count, server->ctx);
+                         "%s: found %zu tokens, the context is %u tokens", param, out->count, call->on->ctx);
 }
 
 static int tokenize_all(embedding *e, shimmy_embed_request *request) {
@@ -290,7 +289,7 @@ static embedding *open_embedding(shimmy_call *call, const shimmy_embed_request *
     e->count = request->count;
     e->dimensions = request->dimensions;
     e->base64 = request->base64;
-    af_engine_get_info(call->server->engine, &info);
+    af_engine_get_info(call->on->engine, &info);
     e->slot_count = info.parallel < SLOTS ? info.parallel : SLOTS;
     for (size_t i = 0; i < e->slot_count; i++) e->slots[i].embedding = e;
     e->texts = calloc(e->count, sizeof *e->texts);
@@ -325,15 +324,13 @@ static int run(shimmy_call *call, shimmy_embed_request *request) {
     return 0;
 }
 
-int shimmy_embed(shimmy_call *call) {
-    const shimmy_server *server = call->server;
+int shimmy_embed(shimmy_call *call, json_t *json) {
+    const shimmy_loaded *on = call->on;
     shimmy_embed_request request;
-    if (server->options->pooling == AF_POOLING_MODEL && server->info.pooling == AF_POOLING_NONE)
+    if (call->server->options->pooling == AF_POOLING_MODEL && on->info.pooling == AF_POOLING_NONE)
         return shimmy_refuse(&call->refusal, 400, "unsupported", "model",
-                             "model: '%.200s' ranks texts and gives no embeddings (pooling_type 4)",
-                             server->limits.model_name);
-    int rc = shimmy_embed_parse(call->body, call->body_length, &server->limits, server->info.width, &request,
-                                &call->refusal);
+                             "model: '%.200s' ranks texts and gives no embeddings (pooling_type 4)", on->name);
+    int rc = shimmy_embed_read(json, &on->limits, on->info.width, &request, &call->refusal);
     if (rc < 0) return rc;
     rc = run(call, &request);
     shimmy_embed_clear(&request);

@@ -13,7 +13,7 @@
 #include "http/call.h"
 
 /* The worker's part. Returns 0, and the call answers itself, or a refusal. */
-int shimmy_embed(shimmy_call *call);
+int shimmy_embed(shimmy_call *call, json_t *json);
 /* Nobody waits for the answer: ends what runs. The loop's. */
 void shimmy_embed_cancel(struct shimmy_embedding *embedding);
 void shimmy_embed_free(struct shimmy_embedding *embedding);

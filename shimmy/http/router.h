@@ -10,8 +10,8 @@ typedef struct shimmy_route {
     bool needs_model;   /* answered with 503 while it loads, and with 401 without a key where keys are asked for */
     /* Exactly one of the two. here: on the loop, at once; `name` is what followed the path, decoded, or "". */
     void (*here)(shimmy_server *server, const char *name, shimmy_reply *reply);
-    /* On a worker: 0, or negative with call->refusal set. */
-    int (*work)(shimmy_call *call);
+    /* On a worker, with the model: 0, or negative with call->refusal set. The body is borrowed. */
+    int (*work)(shimmy_call *call, json_t *json);
 } shimmy_route;
 
 /* Answers a request, or starts the call that will. */

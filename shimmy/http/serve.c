@@ -1,7 +1,7 @@
 /* serve.c - the life of a server: bind, load beside a loop that already answers, serve, drain, end. See serve.h.
  *
- * Order of birth: loop, listener, mailbox, workers, loader; of death: listener, connections, workers, engine, mailbox,
- * model. Nothing runs on a timer: an idle server sleeps in one epoll_wait.
+ * Order of birth: loop, listener, mailbox, workers, loader; of death: listener, connections, workers, loader and
+ * engines, mailbox, models. Nothing runs on a timer: an idle server sleeps in one epoll_wait.
  */
 #include "http/serve.h"
 
@@ -22,131 +22,130 @@
 enum {
     TEXT_WORKERS = 2,
     DRAIN_SECONDS = 30,
-    DESCRIPTORS_KEPT = 64, /* for files, the model's shards, and sockets being refused */
+    PATIENCE_SECONDS = 5,  /* before a busy model gives way to one that is waited for */
+    DESCRIPTORS_KEPT = 64, /* for files, the models' shards, and sockets being refused */
     CONNECTIONS = 4096,
     BODIES_HELD = 16, /* times --max-body: bytes of all bodies together */
-    TEMPLATE_BYTES = 16 * 1024 * 1024,
-    SHOWN = 64, /* as many as a request may show */
     SIGNALS = 3
 };
+
+#define NANOSECONDS 1000000000u
 
 typedef struct serving {
     shimmy_server server;
     struct event *signals[SIGNALS], *drain_timer;
     bool draining;
 
-    af_thread *loader;
-    shimmy_mail loaded; /* posted by the loader when done */
-    int outcome;        /* of loading; negative ends the server */
+    /* The model that the server is started with, if it is with one. */
+    shimmy_waiter first;
+    shimmy_loaded *loaded;
+    shimmy_mail arrived; /* posted by the loader when it is there, or will not come */
+    int outcome;         /* of loading it; negative ends the server */
     af_error *error;
+    bool tried; /* the loader's: `error` has been written, or need not be */
 } serving;
 
-/* ---- Loading, on its own thread ---- */
+/* ---- Models: what the registry asks for, on the loader's thread ---- */
 
-static int load_template(shimmy_server *server, af_error *error) {
-    const char *path = server->options->chat_template;
-    char *text;
-    size_t size;
-    if (!path) return 0;
-    int rc = af_os_read_file(path, TEMPLATE_BYTES, &text, &size, error);
-    if (rc < 0) return rc;
-    rc = af_template_open(text, size, &server->template, error);
-    af_free(text);
-    return rc < 0 ? af_fail_within(error, rc, "--chat-template %s", path) : 0;
-}
-
-static bool mentions(const void *user, const char *text) {
-    const shimmy_server *server = user;
-    return af_model_template_mentions(server->model, server->template, text);
-}
-
-/* Tags may be control tokens, which say nothing unless asked to. */
-static int show_tag(shimmy_server *server, const char *tag, af_ids *shown, af_error *error) {
-    int32_t *ids;
-    size_t count;
-    if (!tag) return 0;
-    int rc = af_tokenize(server->model, tag, strlen(tag), AF_PARSE_SPECIAL, &ids, &count, error);
-    if (rc < 0) return rc;
-    bool kept = count == 0 || af_ids_append(shown, ids, count);
-    af_free(ids);
-    return kept ? 0 : af_fail_memory(error, count, "tags");
-}
-
-static int load_spans(shimmy_server *server, shimmy_reasoning mode, af_error *error) {
-    const shimmy_tags *tags = shimmy_choose_tags(mode, mentions, server);
-    if (!tags) return 0;
-    const char *const texts[] = {tags->open, tags->close, tags->instead, tags->aside, tags->turn};
-    af_ids shown = {0};
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof texts / sizeof *texts; i++) rc = show_tag(server, texts[i], &shown, error);
-    server->spans[mode] = (shimmy_spans){tags, shown.p, shown.len < SHOWN ? shown.len : SHOWN};
-    return rc;
-}
-
-static int load_tags(shimmy_server *server, af_error *error) {
-    int rc = 0;
-    for (int mode = 0; rc == 0 && mode < SHIMMY_REASONINGS; mode++)
-        rc = load_spans(server, (shimmy_reasoning)mode, error);
-    return rc;
-}
-
-static int load_all(shimmy_server *server, af_error *error) {
-    const shimmy_serve_options *options = server->options;
-    af_model_options model_options = af_model_options_default();
-    af_engine_options engine_options = options->engine;
-    if (!engine_options.ctx) engine_options.ctx = options->ctx;
-    model_options.ctx = engine_options.ctx;
-    int rc = af_model_open(options->model_path, &model_options, &server->model, error);
-    if (rc == 0) rc = load_template(server, error);
-    if (rc == 0) rc = load_tags(server, error);
-    if (rc == 0) rc = af_engine_open(server->model, &engine_options, &server->engine, error);
-    return rc;
-}
-
-static void load(void *user) {
+static int open_model(void *user, const shimmy_load *what, shimmy_loaded **out, af_error *error) {
     serving *s = user;
-    s->outcome = load_all(&s->server, s->error);
-    shimmy_mailbox_post(s->server.mailbox, &s->loaded);
+    const int rc = shimmy_loaded_open(s->server.options, what, out, error);
+    if (rc < 0 && !s->tried) *s->error = *error;
+    s->tried = true;
+    return rc;
+}
+
+static void stop_model(void *user, shimmy_loaded *loaded) {
+    (void)user;
+    shimmy_loaded_stop(loaded);
+}
+
+static void close_model(void *user, shimmy_loaded *loaded) {
+    (void)user;
+    shimmy_loaded_close(loaded);
+    af_os_memory_trim();
+}
+
+static void count_model(void *user, const shimmy_loaded *loaded, shimmy_model_numbers *sum) {
+    (void)user;
+    af_engine_info info;
+    af_engine_get_info(loaded->engine, &info);
+    sum->running += info.running;
+    sum->waiting += info.waiting;
+    sum->prompt_tokens += info.prompt_tokens;
+    sum->generated_tokens += info.generated_tokens;
+    sum->kv_bytes += info.kv_bytes;
+}
+
+static int find_models(void *user, shimmy_offer_fn offer, void *to, af_error *error) {
+    const shimmy_serve_options *options = ((const serving *)user)->server.options;
+    return options->discover(options->discover_user, offer, to, error);
+}
+
+static int open_models(serving *s, af_error *error) {
+    shimmy_server *server = &s->server;
+    const shimmy_serve_options *options = server->options;
+    const uint32_t parallel = options->engine.parallel ? options->engine.parallel : 1;
+    const shimmy_models_options models = {
+        .max = options->models_max,
+        .waiting = parallel + options->engine.queue,
+        .load_time = (uint64_t)options->load_seconds * NANOSECONDS,
+        .idle_time = (uint64_t)options->idle_seconds * NANOSECONDS,
+        .patience = (uint64_t)PATIENCE_SECONDS * NANOSECONDS,
+        .keeper = {.open = open_model,
+                   .stop = stop_model,
+                   .close = close_model,
+                   .count = count_model,
+                   .discover = options->discover ? find_models : NULL,
+                   .user = s},
+    };
+    int rc = shimmy_models_open(&models, &server->models, error);
+    if (rc == 0 && options->model_path)
+        rc = shimmy_models_add(server->models, options->model_name, options->model_path, error);
+    if (rc == 0) rc = shimmy_models_refresh(server->models, error);
+    server->several = options->discover != NULL;
+    return rc;
 }
 
 /* ---- Ready ---- */
 
-static void print_ready(const shimmy_server *server, const af_engine_info *info) {
-    const char *why = "as asked by --ctx";
-    if (info->ctx_from_memory)
-        why = "what memory allows";
-    else if (info->ctx == server->info.context)
-        why = "the model's native length";
-    fprintf(stderr, "shimmy: %s: context %u tokens (%s; native %u), %u at once and %u waiting, %s\n",
-            server->limits.model_name, info->ctx, why, server->info.context, info->parallel, info->queue,
-            info->device ? info->device : "");
+static void become_ready(shimmy_server *server) {
+    server->ready = true;
     printf("shimmy: listening on %s\n", shimmy_listener_address(server->listener));
     fflush(stdout);
 }
 
-static void on_loaded(shimmy_mail *mail) {
-    serving *s = (serving *)(void *)((char *)mail - offsetof(serving, loaded));
-    shimmy_server *server = &s->server;
-    af_thread_join(s->loader);
-    s->loader = NULL;
+/* The loop hears of the model that was asked for at the start. */
+static void on_arrived(shimmy_mail *mail) {
+    serving *s = (serving *)(void *)((char *)mail - offsetof(serving, arrived));
     if (s->outcome < 0) {
-        event_base_loopbreak(server->base);
+        event_base_loopbreak(s->server.base);
         return;
     }
-    af_engine_info info;
-    af_engine_get_info(server->engine, &info);
-    af_model_get_info(server->model, &server->info);
-    server->ctx = info.ctx;
-    server->limits = (shimmy_request_limits){
-        .model_name = server->options->model_name,
-        .model_path = server->options->model_path,
-        .vocabulary = server->info.vocabulary,
-        .sampling = af_sampling_default(server->model),
-        .reasoning = server->options->reasoning,
-        .penalty_compat = server->options->penalty_compat,
-    };
-    server->ready = true;
-    print_ready(server, &info);
+    shimmy_models_release(s->server.models, s->loaded);
+    become_ready(&s->server);
+}
+
+static void on_first(shimmy_waiter *waiter, shimmy_loaded *loaded, const shimmy_refusal *refusal) {
+    serving *s = (serving *)(void *)((char *)waiter - offsetof(serving, first));
+    s->loaded = loaded;
+    if (refusal) s->outcome = AF_EIO; /* `error` says why */
+    shimmy_mailbox_post(s->server.mailbox, &s->arrived);
+}
+
+/* Loads what the command line names. Without it a server loads what it is asked for, and is ready at once. */
+static int begin(serving *s, af_error *error) {
+    shimmy_server *server = &s->server;
+    shimmy_refusal refusal;
+    int rc = shimmy_models_start(server->models, error);
+    if (rc < 0) return rc;
+    if (!server->options->model_path) {
+        fprintf(stderr, "shimmy: %zu models, each loaded when it is asked for\n", shimmy_models_count(server->models));
+        become_ready(server);
+        return 0;
+    }
+    rc = shimmy_models_take(server->models, "", &s->first, &s->loaded, &refusal);
+    return rc < 0 ? af_fail(error, rc, "%s", refusal.message) : 0;
 }
 
 /* ---- What connections report ---- */
@@ -205,7 +204,7 @@ static void on_signal(int number, short what, void *user) {
     (void)what;
     serving *s = user;
     if (s->draining) leave_now(s, 128 + number);
-    if (s->loader) leave_now(s, 0);
+    if (!s->server.ready) leave_now(s, 0);
     s->draining = true;
     shimmy_listener_close(s->server.listener);
     s->server.listener = NULL;
@@ -302,28 +301,25 @@ static int open_all(serving *s, af_error *error) {
                                   server, &server->listener, error);
     if (rc == 0) rc = shimmy_mailbox_open(server->base, &server->mailbox, error);
     if (rc == 0) rc = shimmy_workers_open(TEXT_WORKERS, &server->workers, error);
-    if (rc == 0) rc = af_thread_start(&s->loader, "loader", load, s, error);
-    return rc;
+    if (rc == 0) rc = open_models(s, error);
+    return rc == 0 ? begin(s, error) : rc;
 }
 
 static void close_all(serving *s) {
     shimmy_server *server = &s->server;
     for (size_t i = 0; i < SIGNALS; i++) /* from here on a signal has its usual meaning */
         if (s->signals[i]) event_free(s->signals[i]);
-    if (s->loader) af_thread_join(s->loader);
     shimmy_listener_close(server->listener);
     server->listener = NULL;
     shimmy_http_close(server->http);
     shimmy_tls_close(server->tls);
     shimmy_keys_close(server->keys);
     shimmy_workers_close(server->workers);
-    af_engine_close(server->engine); /* the last events go to the mailbox */
-    shimmy_mailbox_close(server->mailbox);
-    af_template_close(server->template);
-    af_model_close(server->model);
+    if (server->models && !shimmy_models_stop(server->models)) leave_now(s, 0); /* a file is being loaded for nobody */
+    shimmy_mailbox_close(server->mailbox); /* after the engines' last events have come to it */
+    shimmy_models_close(server->models);
     if (s->drain_timer) event_free(s->drain_timer);
     if (server->base) event_base_free(server->base);
-    for (int mode = 0; mode < SHIMMY_REASONINGS; mode++) af_free(server->spans[mode].shown);
     shimmy_said_clear(&server->spare);
     af_buf_clear(&server->event);
 }
@@ -332,7 +328,8 @@ int shimmy_serve(const shimmy_serve_options *options, af_error *error) {
     af_error unseen;
     serving s = {.server = {.options = options, .started = af_os_unix_time()}};
     s.error = error ? error : &unseen;
-    s.loaded.deliver = on_loaded;
+    s.arrived.deliver = on_arrived;
+    s.first = (shimmy_waiter){.over = on_first, .endless = true};
     int rc = open_all(&s, s.error);
     if (rc == 0) {
         event_base_dispatch(s.server.base);

@@ -3,12 +3,20 @@
 #define SHIMMY_SERVE_H
 
 #include "http/access_log.h"
+#include "http/models.h"
 #include "openai/reasoning.h"
 
 typedef struct shimmy_serve_options {
-    const char *bind; /* HOST:PORT, [V6]:PORT or unix:PATH; port 0 takes a free one */
-    const char *model_path;
-    const char *model_name;         /* the id in /v1/models; requests naming another model get a 404 */
+    const char *bind;       /* HOST:PORT, [V6]:PORT or unix:PATH; port 0 takes a free one */
+    const char *model_path; /* loaded at the start, and meant where a request names none; NULL: none is */
+    const char *model_name; /* its id in /v1/models */
+    uint32_t models_max;    /* models in memory, at least 1 */
+    uint32_t load_seconds;  /* the most a request waits for a model to be loaded */
+    uint32_t idle_seconds;  /* a model nobody uses for so long is unloaded; 0: none is */
+    /* Tells of the models on this machine, which are loaded when they are asked for; NULL: model_path alone is served.
+     */
+    int (*discover)(void *user, shimmy_offer_fn offer, void *to, af_error *error);
+    void *discover_user;
     const char *chat_template;      /* a file that takes the place of the model's template; NULL: the model's own */
     uint64_t max_body;              /* bytes of a request's body */
     const char *api_key, *api_keys; /* a key, and a file of keys; both NULL: everybody may ask */
@@ -27,8 +35,8 @@ typedef struct shimmy_serve_options {
     af_engine_options engine;
 } shimmy_serve_options;
 
-/* Binds, answers 503 while the model loads on its own thread, prints the ready line to stdout, serves until SIGTERM or
- * SIGINT, finishes running requests for up to 30 s. Returns 0, or a negative af_status with the message. */
+/* Binds, answers 503 while its model loads on the loader's thread, prints the ready line to stdout, serves until
+ * SIGTERM or SIGINT, finishes running requests for up to 30 s. Returns 0, or a negative af_status with the message. */
 int shimmy_serve(const shimmy_serve_options *options, af_error *error);
 
 #endif

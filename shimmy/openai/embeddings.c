@@ -51,13 +51,12 @@ static int read_format(const json_t *json, bool *base64, shimmy_refusal *refusal
                          "encoding_format: found '%.60s', allowed are 'float' and 'base64'", format);
 }
 
-int shimmy_embed_parse(const char *body, size_t length, const shimmy_request_limits *limits, uint32_t width,
-                       shimmy_embed_request *out, shimmy_refusal *refusal) {
+int shimmy_embed_read(json_t *json, const shimmy_request_limits *limits, uint32_t width, shimmy_embed_request *out,
+                      shimmy_refusal *refusal) {
     int64_t dimensions = width;
     memset(out, 0, sizeof *out);
-    int rc = shimmy_parse_body(body, length, &out->json, refusal);
-    if (rc == 0) rc = shimmy_request_model(out->json, limits, refusal);
-    if (rc == 0) rc = read_format(out->json, &out->base64, refusal);
+    out->json = json_incref(json);
+    int rc = read_format(out->json, &out->base64, refusal);
     if (rc == 0) rc = shimmy_read_int(out->json, "dimensions", 1, width, &dimensions, refusal);
     if (rc == 0) rc = read_inputs(out->json, limits, out, refusal);
     out->dimensions = (uint32_t)dimensions;

@@ -15,10 +15,10 @@ typedef struct shimmy_embed_request {
     json_t *json; /* owner of what is borrowed */
 } shimmy_embed_request;
 
-/* Parses a body; `width` is what the model's vectors have. On success the caller clears *out; on failure there is
- * nothing to clear. */
-int shimmy_embed_parse(const char *body, size_t length, const shimmy_request_limits *limits, uint32_t width,
-                       shimmy_embed_request *out, shimmy_refusal *refusal);
+/* Reads a body; `width` is what the model's vectors have. On success the caller clears *out, which keeps a reference to
+ * the JSON; on failure there is nothing to clear. */
+int shimmy_embed_read(json_t *json, const shimmy_request_limits *limits, uint32_t width, shimmy_embed_request *out,
+                      shimmy_refusal *refusal);
 void shimmy_embed_clear(shimmy_embed_request *request);
 
 /* The first `dimensions` numbers of a vector, made of length 1 again. */

@@ -83,8 +83,7 @@ static int check_unsupported(const json_t *json, shimmy_refusal *refusal) {
 static int read_common(const json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
                        shimmy_refusal *refusal) {
     int64_t n = 1;
-    int rc = shimmy_request_model(json, limits, refusal);
-    if (rc == 0) rc = read_stream(json, out, refusal);
+    int rc = read_stream(json, out, refusal);
     if (rc == 0) rc = read_max_tokens(json, out, refusal);
     if (rc == 0) rc = read_stops(json, out, refusal);
     if (rc == 0) rc = shimmy_read_int(json, "n", 1, SHIMMY_CHOICES, &n, refusal);
@@ -143,24 +142,6 @@ static int read_prompts(const json_t *json, const shimmy_request_limits *limits,
     return 0;
 }
 
-/* ---- The model ---- */
-
-bool shimmy_model_matches(const char *wanted, const shimmy_request_limits *limits) {
-    if (!*wanted || strcmp(wanted, limits->model_name) == 0 || strcmp(wanted, limits->model_path) == 0) return true;
-    const char *slash = strrchr(limits->model_path, '/');
-    const char *file = slash ? slash + 1 : limits->model_path;
-    size_t n = strlen(wanted);
-    return strncmp(wanted, file, n) == 0 && (!file[n] || strcmp(file + n, ".gguf") == 0);
-}
-
-int shimmy_request_model(const json_t *json, const shimmy_request_limits *limits, shimmy_refusal *refusal) {
-    const char *wanted = "";
-    int rc = shimmy_read_text(json, "model", &wanted, refusal);
-    if (rc < 0 || shimmy_model_matches(wanted, limits)) return rc;
-    return shimmy_refuse(refusal, 404, "model_not_found", "model",
-                         "model: '%.200s' is not served here; served is '%.200s'", wanted, limits->model_name);
-}
-
 /* ---- Whole requests ---- */
 
 static int read_reasoning(const json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
@@ -173,12 +154,12 @@ static int read_reasoning(const json_t *json, const shimmy_request_limits *limit
                          "reasoning_format: found '%s', allowed are 'auto', 'none' and 'deepseek'", name);
 }
 
-int shimmy_request_parse(bool chat, const char *body, size_t length, const shimmy_request_limits *limits,
-                         shimmy_request *out, shimmy_refusal *refusal) {
+int shimmy_request_read(bool chat, json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
+                        shimmy_refusal *refusal) {
     memset(out, 0, sizeof *out);
     out->chat = chat;
-    int rc = shimmy_parse_body(body, length, &out->json, refusal);
-    if (rc == 0) rc = read_common(out->json, limits, out, refusal);
+    out->json = json_incref(json);
+    int rc = read_common(out->json, limits, out, refusal);
     if (rc == 0 && chat) {
         out->prompt_count = 1;
         rc = shimmy_request_messages(out->json, &out->render, &out->continues, refusal);

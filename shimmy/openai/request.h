@@ -21,8 +21,6 @@ enum {
 };
 
 typedef struct shimmy_request_limits {
-    const char *model_name;
-    const char *model_path; /* its last part counts as a name too */
     uint32_t vocabulary;
     af_sampling sampling;       /* the defaults */
     shimmy_reasoning reasoning; /* where a request says nothing */
@@ -72,9 +70,10 @@ typedef struct shimmy_request {
     json_t *json;                          /* owner of what is borrowed */
 } shimmy_request;
 
-/* Parses a body. On success the caller clears *out; on failure there is nothing to clear. */
-int shimmy_request_parse(bool chat, const char *body, size_t length, const shimmy_request_limits *limits,
-                         shimmy_request *out, shimmy_refusal *refusal);
+/* Reads a body. On success the caller clears *out, which keeps a reference to the JSON; on failure there is nothing to
+ * clear. Which model is asked for is another's business. */
+int shimmy_request_read(bool chat, json_t *json, const shimmy_request_limits *limits, shimmy_request *out,
+                        shimmy_refusal *refusal);
 void shimmy_request_clear(shimmy_request *request);
 
 /* A prompt from the JSON: a string, or ids of the vocabulary, at least one. *out->ids is freed with af_free. */
@@ -86,9 +85,5 @@ bool shimmy_is_one_prompt(const json_t *value);
 /* Checks "messages" and keeps of a chat request what a template sees; *render is freed with af_free. *continues tells
  * whether the prompt ends inside the last message. Parts that are text under another name get their usual one. */
 int shimmy_request_messages(json_t *json, char **render, bool *continues, shimmy_refusal *refusal);
-
-/* Refuses a "model" that is not the one served. */
-int shimmy_request_model(const json_t *json, const shimmy_request_limits *limits, shimmy_refusal *refusal);
-bool shimmy_model_matches(const char *wanted, const shimmy_request_limits *limits);
 
 #endif

@@ -126,24 +126,30 @@ void shimmy_write_answer(af_buf *out, const shimmy_answer_head *head, const shim
     af_buf_byte(out, '}');
 }
 
-void shimmy_write_model(af_buf *out, const shimmy_model_card *card) {
-    af_buf_text(out, "{\"id\":");
-    shimmy_write_text(out, card->name);
-    af_buf_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"local\",\"meta\":{\"architecture\":",
-                  (long long)card->created);
-    shimmy_write_text(out, card->info->architecture);
-    af_buf_text(out, ",\"quantization\":");
-    shimmy_write_text(out, card->info->quantization);
-    af_buf_printf(out, ",\"parameters\":%llu,\"size\":%llu,\"n_ctx\":%u,\"n_ctx_train\":%u,\"n_vocab\":%u}}",
-                  (unsigned long long)card->info->parameters, (unsigned long long)card->info->file_bytes, card->context,
-                  card->info->context, card->info->vocabulary);
+/* "status" has the form of llama.cpp's server of several models. */
+static void write_status(af_buf *out, const shimmy_model_card *card) {
+    af_buf_printf(out, ",\"status\":{\"value\":\"%s\"", card->status);
+    if (card->progress >= 0) af_buf_printf(out, ",\"progress\":%.3g", card->progress);
+    if (*card->error) {
+        af_buf_text(out, ",\"failed\":true,\"error\":");
+        shimmy_write_text(out, card->error);
+    }
+    af_buf_byte(out, '}');
 }
 
-void shimmy_write_model_list(af_buf *out, const shimmy_model_card *cards, size_t count) {
-    af_buf_text(out, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < count; i++) {
-        if (i) af_buf_byte(out, ',');
-        shimmy_write_model(out, &cards[i]);
-    }
-    af_buf_text(out, "]}");
+void shimmy_write_model(af_buf *out, const shimmy_model_card *card) {
+    const af_model_info *info = card->info;
+    af_buf_text(out, "{\"id\":");
+    shimmy_write_text(out, card->name);
+    af_buf_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"local\"", (long long)card->created);
+    write_status(out, card);
+    af_buf_text(out, ",\"meta\":{\"architecture\":");
+    shimmy_write_text(out, info ? info->architecture : card->architecture);
+    af_buf_text(out, ",\"quantization\":");
+    shimmy_write_text(out, info ? info->quantization : card->quantization);
+    af_buf_printf(out, ",\"size\":%llu", (unsigned long long)(info ? info->file_bytes : card->bytes));
+    if (info)
+        af_buf_printf(out, ",\"parameters\":%llu,\"n_ctx\":%u,\"n_ctx_train\":%u,\"n_vocab\":%u",
+                      (unsigned long long)info->parameters, card->context, info->context, info->vocabulary);
+    af_buf_text(out, "}}");
 }

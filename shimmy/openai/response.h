@@ -38,14 +38,18 @@ void shimmy_write_usage_chunk(af_buf *out, const shimmy_answer_head *head, const
 void shimmy_write_answer(af_buf *out, const shimmy_answer_head *head, const shimmy_piece *choices, size_t count,
                          const shimmy_usage *usage);
 
+/* What is told of a model that may be asked for. */
 typedef struct shimmy_model_card {
-    const char *name;
+    const char *name, *architecture, *quantization;
     int64_t created;
-    uint32_t context;
-    const af_model_info *info;
+    uint64_t bytes;
+    const af_model_info *info; /* NULL: it is not loaded */
+    uint32_t context;          /* where it is */
+    const char *status;        /* "loaded", "loading" or "unloaded" */
+    double progress;           /* of loading, 0 to 1; negative: it is not */
+    const char *error;         /* why it did not load when it last should; or "" */
 } shimmy_model_card;
 
 void shimmy_write_model(af_buf *out, const shimmy_model_card *card);
-void shimmy_write_model_list(af_buf *out, const shimmy_model_card *cards, size_t count);
 
 #endif

@@ -28,7 +28,7 @@ typedef enum af_file_kind { AF_FILE_NONE, AF_FILE_REGULAR, AF_FILE_DIRECTORY, AF
 typedef struct af_file_stat {
     af_file_kind kind;
     uint64_t size;
-    int64_t modified; /* seconds since 1970 */
+    int64_t modified; /* nanoseconds since 1970 */
     uint64_t device, inode;
 } af_file_stat;
 /* Follows links. kind AF_FILE_NONE when there is nothing; never fails. */
@@ -48,6 +48,8 @@ const char *af_os_home(void); /* never NULL */
 void *af_os_pages(size_t size, bool huge);
 void af_os_pages_free(void *p, size_t size);
 uint64_t af_os_memory_available(void); /* bytes this process could still use: free memory and the cgroup's limit */
+/* Gives back what free() keeps for later; for after much was freed. */
+void af_os_memory_trim(void);
 uint64_t af_os_memory_resident(void);  /* bytes of this process resident now */
 
 /* ---- Processor, time, terminal ---- */

@@ -62,7 +62,7 @@ af_file_stat af_os_stat(const char *path) {
     if (stat(path, &s)) return (af_file_stat){.kind = AF_FILE_NONE};
     return (af_file_stat){.kind = kind_of(s.st_mode),
                           .size = (uint64_t)s.st_size,
-                          .modified = s.st_mtime,
+                          .modified = (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec,
                           .device = s.st_dev,
                           .inode = s.st_ino};
 }

@@ -1,6 +1,7 @@
 /* os_memory_linux.c - pages (os.h). How many of them this process may have is os_limits_linux.c's business. */
 #include "base/os.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,6 +26,12 @@ static bool page_range(const void *p, size_t n, bool inward, void **start, size_
     *start = (void *)first;
     *size = last - first;
     return true;
+}
+
+void af_os_memory_trim(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 void af_os_release(const void *p, size_t n) {
