@@ -219,6 +219,9 @@ typedef enum af_kv_type { AF_KV_F16, AF_KV_F32, AF_KV_Q8_0, AF_KV_TYPES } af_kv_
 #define AF_GPU_LAYERS_AUTO (-1)
 #define AF_CACHE_RAM_AUTO  UINT64_MAX
 
+/* Tokens guessed ahead from what followed the same words before, several checked in one step where that pays. */
+typedef enum af_speculate { AF_SPECULATE_NGRAM, AF_SPECULATE_OFF } af_speculate;
+
 typedef struct af_engine_options {
     const char *device; /* "cpu", "gpu", "gpu:N", part of a GPU's name; "auto" (default): a GPU that is not mere
                            software, else the CPU */
@@ -234,6 +237,7 @@ typedef struct af_engine_options {
     uint32_t prefill_chunk; /* prompt tokens run in one step; default 512. A model whose tokens see both directions
                                takes a whole context at least */
     af_kv_type kv;          /* default AF_KV_F16 */
+    af_speculate speculate; /* default AF_SPECULATE_NGRAM, which changes no text; on the CPU alone */
     bool exact;             /* weights decoded to f32, activations kept in f32: the file's exact answer, slow */
     uint64_t cache_ram;     /* bytes for prompts and answers kept for later requests that begin alike, beyond what
                                `parallel` requests need; AF_CACHE_RAM_AUTO (default): none, what those leave unused is
@@ -254,10 +258,11 @@ typedef struct af_engine_info {
     uint32_t ctx;         /* tokens one request may use */
     bool ctx_from_memory; /* ctx was lowered because memory would not hold the native length */
     uint32_t parallel, queue, threads;
-    uint64_t kv_bytes;                        /* reserved for the cache */
-    const char *device;                       /* e.g. "cpu (avx512-vnni, 2 threads)" */
-    uint32_t running, waiting;                /* now */
-    uint64_t prompt_tokens, generated_tokens; /* since the start */
+    uint64_t kv_bytes;                         /* reserved for the cache */
+    const char *device;                        /* e.g. "cpu (avx512-vnni, 2 threads)" */
+    uint32_t running, waiting;                 /* now */
+    uint64_t prompt_tokens, generated_tokens;  /* since the start */
+    uint64_t accepted_tokens, rejected_tokens; /* drafted, since the start */
 } af_engine_info;
 
 void af_engine_get_info(const af_engine *engine, af_engine_info *out);
@@ -355,6 +360,7 @@ typedef struct af_event {
     uint32_t prompt_tokens;     /* exact so far */
     uint32_t cached_tokens;     /* of the prompt, taken from the cache */
     uint32_t completion_tokens;
+    uint32_t accepted_tokens, rejected_tokens; /* drafted by speculation: of the answer, and for nothing */
 } af_event;
 
 /* Called on the engine's thread: return quickly, and call nothing of this engine but af_cancel and af_submit. */

@@ -6,8 +6,6 @@
  */
 #include "engine_talk.h"
 
-enum { WORDS = FAKE_VOCABULARY - FAKE_WORD };
-
 static bench recalling(const af_plan *of, af_engine_options options) {
     bench b = bench_open_on(of, options);
     b.backend->recalls = true;
@@ -17,15 +15,6 @@ static bench recalling(const af_plan *of, af_engine_options options) {
 static void fill(int32_t *ids, size_t count, uint32_t seed) {
     for (size_t i = 0; i < count; i++, seed = seed * 1664525 + 1013904223)
         ids[i] = FAKE_WORD + (int32_t)(seed >> 16) % WORDS;
-}
-
-/* Goes on from `count` ids with `more` words, as the backend must. */
-static void go_on(int32_t *ids, size_t count, size_t more) {
-    uint64_t history = 0;
-    for (size_t i = 0; i < count + more; i++) {
-        if (i >= count) ids[i] = FAKE_WORD + (int32_t)(history % WORDS);
-        history = fake_history(history, ids[i]);
-    }
 }
 
 /* Runs the first `count` ids, checks that the answer is the `more` ids after them, and returns the cached tokens. */
@@ -60,7 +49,7 @@ static void whole_pages_come_from_the_cache_and_the_last_token_always_runs(void 
         int32_t ids[1008];
         bench b = recalling(&plan, small_options());
         fill(ids, cases[i].prompt, 7);
-        go_on(ids, cases[i].prompt, 5);
+        words_by_history(ids, cases[i].prompt, 5);
         assert_int_equal(run(&b, ids, cases[i].prompt, 5), 0);
         const uint32_t cold = tokens_run(&b);
         assert_int_equal(run(&b, ids, cases[i].prompt, 5), cases[i].cached);
@@ -75,7 +64,7 @@ static void a_conversation_goes_on_from_its_last_answer(void **state) {
     uint32_t count = 50, before = 0;
     fill(ids, count, 3);
     for (int turn = 0; turn < 8; turn++) {
-        go_on(ids, count, 70);
+        words_by_history(ids, count, 70);
         assert_int_equal(run(&b, ids, count, 70), before / 32 * 32);
         before = count + 70 - 1; /* the last token chosen never ran */
         fill(ids + count + 70, 45, (uint32_t)turn);
@@ -88,9 +77,9 @@ static void a_page_that_the_last_step_fills_is_kept(void **state) {
     bench b = recalling(&plan, small_options());
     int32_t ids[100];
     fill(ids, 60, 4);
-    go_on(ids, 60, 5);
+    words_by_history(ids, 60, 5);
     assert_int_equal(run(&b, ids, 60, 5), 0); /* positions 0 to 63 ran */
-    go_on(ids, 65, 1);
+    words_by_history(ids, 65, 1);
     assert_int_equal(run(&b, ids, 65, 1), 64);
     bench_close(&b);
 }
@@ -99,13 +88,13 @@ static void a_prompt_that_parts_from_another_shares_what_is_before(void **state)
     bench b = recalling(&plan, small_options());
     int32_t ids[400];
     fill(ids, 300, 1);
-    go_on(ids, 300, 3);
+    words_by_history(ids, 300, 3);
     assert_int_equal(run(&b, ids, 300, 3), 0);
     for (uint32_t at = 40; at < 300; at += 37) {
         int32_t other[400];
         memcpy(other, ids, sizeof other);
         other[at] = other[at] == FAKE_WORD ? FAKE_WORD + 1 : FAKE_WORD;
-        go_on(other, 300, 3);
+        words_by_history(other, 300, 3);
         assert_int_equal(run(&b, other, 300, 3), at / 32 * 32);
     }
     bench_close(&b);
@@ -123,7 +112,7 @@ static void positions_whose_logits_are_wanted_always_run(void **state) {
     int32_t ids[210];
     uint8_t want[200] = {0};
     fill(ids, 200, 9);
-    go_on(ids, 200, 2);
+    words_by_history(ids, 200, 2);
     run(&b, ids, 200, 2);
     want[100] = want[150] = 1;
     talk *t = talk_new(&b);
@@ -137,7 +126,7 @@ static void positions_whose_logits_are_wanted_always_run(void **state) {
     assert_int_equal(t->rows, 2);
     int32_t likely[152];
     memcpy(likely, ids, sizeof likely);
-    go_on(likely, 151, 1);
+    words_by_history(likely, 151, 1);
     assert_int_equal((int32_t)t->row_best[1], likely[151]);
     free(t);
     t = talk_new(&b);
@@ -161,7 +150,7 @@ static void nothing_is_kept_where_it_is_not_asked_or_cannot_be(void **state) {
     recurrent.carry_count = 1;
     int32_t ids[110];
     fill(ids, 100, 5);
-    go_on(ids, 100, 4);
+    words_by_history(ids, 100, 4);
     bench b = recalling(&recurrent, options);
     for (int i = 0; i < 2; i++) assert_int_equal(run(&b, ids, 100, 4), 0);
     bench_close(&b);
@@ -175,7 +164,7 @@ static void what_a_lost_device_held_is_forgotten(void **state) {
     bench b = recalling(&plan, small_options());
     int32_t ids[110];
     fill(ids, 100, 5);
-    go_on(ids, 100, 4);
+    words_by_history(ids, 100, 4);
     run(&b, ids, 100, 4);
     assert_int_equal(run(&b, ids, 100, 4), 96);
     attempts = failures = 0;
@@ -205,7 +194,7 @@ static void requests_that_come_together_run_their_beginning_once(void **state) {
     talk *talks[4];
     int32_t ids[1010];
     fill(ids, 1000, 2);
-    go_on(ids, 1000, 10);
+    words_by_history(ids, 1000, 10);
     fake_hold(b.backend);
     for (int i = 0; i < 4; i++) {
         talks[i] = talk_new(&b);
@@ -231,7 +220,7 @@ static void who_waits_for_a_prompt_that_is_cancelled_runs_it(void **state) {
     talk *first = talk_new(&b), *second = talk_new(&b);
     int32_t ids[1010];
     fill(ids, 1000, 2);
-    go_on(ids, 1000, 10);
+    words_by_history(ids, 1000, 10);
     fake_hold_at(b.backend, 5);
     af_request r = request_for(first, ids, 1000);
     r.max_tokens = 10;
@@ -268,7 +257,7 @@ static void crowd(const af_plan *of, uint32_t ctx, uint32_t chunk) {
             more[i] = 1 + (seed >> 16) % (ctx - counts[i] < 90 ? ctx - counts[i] : 90);
             for (uint32_t at = 0, part = 0; at < counts[i]; at += 50, part++) /* one of two ways every 50 tokens */
                 fill(ids[i] + at, counts[i] - at < 50 ? counts[i] - at : 50, part * 2 + (seed >> (part % 32) & 1));
-            go_on(ids[i], counts[i], more[i]);
+            words_by_history(ids[i], counts[i], more[i]);
             talks[i] = talk_new(&b);
             af_request r = request_for(talks[i], ids[i], counts[i]);
             r.max_tokens = more[i];

@@ -15,7 +15,7 @@
 
 /* ---- An engine on the fake backend ---- */
 
-enum { CTX = 2048 };
+enum { CTX = 2048, WORDS = FAKE_VOCABULARY - FAKE_WORD };
 
 static af_op ops[] = {{.kind = AF_OP_STATE, .name = "states"}, {.kind = AF_OP_HEAD, .name = "output"}};
 static const af_plan plan = {.ops = ops,
@@ -165,6 +165,15 @@ static inline af_request word_request(talk *t, int64_t max_tokens) {
     af_request r = request_for(t, word, 2);
     r.max_tokens = max_tokens;
     return r;
+}
+
+/* Goes on from `count` ids with `more` words, as the backend must. */
+static inline void words_by_history(int32_t *ids, size_t count, size_t more) {
+    uint64_t history = 0;
+    for (size_t i = 0; i < count + more; i++) {
+        if (i >= count) ids[i] = FAKE_WORD + (int32_t)(history % WORDS);
+        history = fake_history(history, ids[i]);
+    }
 }
 
 static inline void submit(talk *t, const af_request *r) {

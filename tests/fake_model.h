@@ -296,6 +296,7 @@ static inline void fake_close(af_backend *backend) {
 
 static inline fake_backend *fake_open(const af_plan *plan) {
     static const af_backend_ops ops = {.name = "fake",
+                                       .same_in_any_batch = true,
                                        .submit = fake_submit,
                                        .collect = fake_collect,
                                        .describe = fake_describe,

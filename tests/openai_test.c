@@ -219,7 +219,7 @@ static void answers_are_json(void **state) {
         shimmy_piece pieces[] = {
             {.index = 0, .opens = true, .text = every_byte, .length = 256, .finish = AF_FINISH_STOP},
             {.index = 1, .text = "", .finish = AF_FINISH_NONE}};
-        shimmy_usage usage = {UINT64_MAX / 4, 1, 2};
+        shimmy_usage usage = {UINT64_MAX / 4, 1, 2, 3, 4};
         af_buf texts[4] = {{0}};
         shimmy_write_answer(&texts[0], &head, pieces, 2, &usage);
         shimmy_write_chunk(&texts[1], &head, &pieces[0]);

@@ -3,7 +3,7 @@
  * Each run gives the engine `parallel` new prompts of random ids and times its events. The prompt phase ends when the
  * last sequence has its first token; decoding is timed from there, with all prompts in the cache, to the moment when
  * the first sequence has its last token: all of them decode together all that time. One run warms up, the medians of
- * the others are printed.
+ * the others are printed. Nothing is speculated: an answer to random ids soon repeats itself, as no real one does.
  */
 #include "base/os.h"
 #include "cli/cli_job.h"
@@ -186,6 +186,7 @@ int shimmy_cmd_bench(const shimmy_options *options, af_error *error) {
     if (options->profile) setenv("AIRFRAME_GPU_PROFILE", "1", 1);
     int status = shimmy_engine_options(options, 1, &engine, error);
     if (status) return status;
+    engine.speculate = AF_SPECULATE_OFF;
     if (!engine.ctx) engine.ctx = (uint32_t)(options->prompt_tokens + options->gen_tokens);
     shimmy_session session;
     status = shimmy_session_engine(options, options->arguments[0], &engine, &session, error);

@@ -152,6 +152,10 @@ const shimmy_option shimmy_option_table[] = {
      SHIMMY_SERVE | SHIMMY_LOGITS,
      "memory for texts kept so that requests that begin alike need not run them again, beyond what running requests "
      "need: bytes, or with K, M or G; auto (default): none, what those leave unused is taken; 0: nothing is kept"},
+    {"speculate", SHIMMY_CHOICE, "HOW", "SHIMMY_SPECULATE", AT(speculate), 0, 0, "ngram|off",
+     SHIMMY_SERVE | SHIMMY_GENERATE,
+     "ngram (default): where words of prompt and answer come again, several tokens are checked in one step; on the CPU, "
+     "where it pays; the text is the same"},
     {"prefill-chunk", SHIMMY_NUMBER, "N", "SHIMMY_PREFILL_CHUNK", AT(prefill_chunk), 1, 65536, NULL, ENGINE,
      "prompt tokens run in one step (default 512); results do not depend on it"},
     {"exact", SHIMMY_FLAG, NULL, NULL, AT(exact), 0, 0, NULL, ENGINE,

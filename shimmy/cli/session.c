@@ -64,6 +64,7 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
     e.queue = number_or(options->queue, e.queue);
     e.prefill_chunk = number_or(options->prefill_chunk, e.prefill_chunk);
     if (options->kv) e.kv = kv_type(options->kv);
+    if (options->speculate && !strcmp(options->speculate, "off")) e.speculate = AF_SPECULATE_OFF;
     e.exact = options->exact;
     e.cpu_moe = options->cpu_moe ? MOST_LAYERS : number_or(options->n_cpu_moe, e.cpu_moe);
     int status = read_gpu_layers(options->gpu_layers, &e.gpu_layers, error);

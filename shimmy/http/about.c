@@ -108,7 +108,21 @@ static const char *route_name(size_t route) {
 }
 
 /* What is counted of a model, in the order of the table below. */
-typedef enum number { BATCH, QUEUE, RUNNING, WAITING, PROMPT, GENERATED, KV, LOADED, LOADS, AWAITING, NUMBERS } number;
+typedef enum number {
+    BATCH,
+    QUEUE,
+    RUNNING,
+    WAITING,
+    PROMPT,
+    GENERATED,
+    ACCEPTED,
+    REJECTED,
+    KV,
+    LOADED,
+    LOADS,
+    AWAITING,
+    NUMBERS
+} number;
 
 typedef struct counted {
     const char *name; /* lives as long as the server */
@@ -135,6 +149,8 @@ static void count_model(void *user, const shimmy_model_view *view) {
                                [WAITING] = view->numbers.waiting,
                                [PROMPT] = view->numbers.prompt_tokens,
                                [GENERATED] = view->numbers.generated_tokens,
+                               [ACCEPTED] = view->numbers.accepted_tokens,
+                               [REJECTED] = view->numbers.rejected_tokens,
                                [KV] = view->numbers.kv_bytes,
                                [LOADED] = view->loaded != NULL,
                                [LOADS] = view->loads,
@@ -160,6 +176,8 @@ static void write_by_model(af_buf *out, const af_buf *models, bool labels) {
         [WAITING] = {"shimmy_requests_waiting", "gauge", "Requests in the queue"},
         [PROMPT] = {"shimmy_prompt_tokens_total", "counter", "Prompt tokens run since the start"},
         [GENERATED] = {"shimmy_generated_tokens_total", "counter", "Tokens generated since the start"},
+        [ACCEPTED] = {"shimmy_accepted_tokens_total", "counter", "Generated tokens that speculation had guessed"},
+        [REJECTED] = {"shimmy_rejected_tokens_total", "counter", "Tokens guessed and checked for nothing"},
         [KV] = {"shimmy_kv_bytes", "gauge", "Bytes reserved for the KV cache"},
         [LOADED] = {"shimmy_model_loaded", "gauge", "Whether the model is in memory"},
         [LOADS] = {"shimmy_model_loads_total", "counter", "How often the model was loaded"},

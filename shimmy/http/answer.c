@@ -96,6 +96,8 @@ static shimmy_usage usage_of(const shimmy_call *call) {
     shimmy_usage usage = {.prompt = call->prompt_tokens};
     for (size_t i = 0; i < call->choice_count; i++) {
         usage.completion += call->choices[i].completion;
+        usage.accepted += call->choices[i].accepted;
+        usage.rejected += call->choices[i].rejected;
         if (i % call->n == 0) usage.cached += call->choices[i].cached;
     }
     return usage;

@@ -35,7 +35,7 @@ typedef struct shimmy_choice {
     af_finish finish;
     af_error error;
     uint64_t engine_id; /* 0: not submitted */
-    uint32_t cached, completion;
+    uint32_t cached, completion, accepted, rejected;
     uint64_t last_token; /* when it came, as af_os_nanoseconds has it; 0: none did */
     double likelihood;   /* sum of its tokens' log-probabilities, where there are any */
     uint32_t character;  /* where its next token stands in the text */

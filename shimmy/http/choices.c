@@ -78,6 +78,8 @@ static void on_event(void *user, const af_event *event) {
     choice->finish = event->finish;
     choice->cached = event->cached_tokens;
     choice->completion = event->completion_tokens;
+    choice->accepted = event->accepted_tokens;
+    choice->rejected = event->rejected_tokens;
     if (event->error) choice->error = *event->error;
     if (over && !kept) {
         choice->finish = AF_FINISH_ERROR;

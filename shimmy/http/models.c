@@ -146,7 +146,10 @@ bool shimmy_models_forget(shimmy_models *models, shimmy_waiter *waiter) {
 
 static shimmy_model_numbers numbers_of(const shimmy_models *models, const shimmy_model_entry *e) {
     const shimmy_model_keeper *keeper = &models->options.keeper;
-    shimmy_model_numbers sum = {.prompt_tokens = e->prompt_tokens, .generated_tokens = e->generated_tokens};
+    shimmy_model_numbers sum = {.prompt_tokens = e->prompt_tokens,
+                                .generated_tokens = e->generated_tokens,
+                                .accepted_tokens = e->accepted_tokens,
+                                .rejected_tokens = e->rejected_tokens};
     if (e->ready) keeper->count(keeper->user, e->ready, &sum);
     for (const shimmy_loaded *l = models->retired; l; l = l->next)
         if (l->entry == e) keeper->count(keeper->user, l, &sum);

@@ -35,7 +35,7 @@ typedef void (*shimmy_offer_fn)(void *to, const shimmy_offer *offer);
 /* What an engine does, and did. */
 typedef struct shimmy_model_numbers {
     uint32_t running, waiting;
-    uint64_t prompt_tokens, generated_tokens, kv_bytes;
+    uint64_t prompt_tokens, generated_tokens, accepted_tokens, rejected_tokens, kv_bytes;
 } shimmy_model_numbers;
 
 /* How models are found, opened and closed. */

@@ -29,7 +29,7 @@ typedef struct shimmy_model_entry {
     shimmy_waiter *first, *last;
     uint32_t waiting;
     uint64_t asked; /* when the first of them came */
-    uint64_t prompt_tokens, generated_tokens;
+    uint64_t prompt_tokens, generated_tokens, accepted_tokens, rejected_tokens;
 } shimmy_model_entry;
 
 struct shimmy_models {

@@ -205,6 +205,8 @@ static shimmy_loaded *take_spent(shimmy_models *models) {
     keeper->count(keeper->user, spent, &numbers);
     spent->entry->prompt_tokens += numbers.prompt_tokens;
     spent->entry->generated_tokens += numbers.generated_tokens;
+    spent->entry->accepted_tokens += numbers.accepted_tokens;
+    spent->entry->rejected_tokens += numbers.rejected_tokens;
     return spent;
 }
 

@@ -74,6 +74,8 @@ static void count_model(void *user, const shimmy_loaded *loaded, shimmy_model_nu
     sum->waiting += info.waiting;
     sum->prompt_tokens += info.prompt_tokens;
     sum->generated_tokens += info.generated_tokens;
+    sum->accepted_tokens += info.accepted_tokens;
+    sum->rejected_tokens += info.rejected_tokens;
     sum->kv_bytes += info.kv_bytes;
 }
 

@@ -50,9 +50,12 @@ static void write_finish(af_buf *out, af_finish finish) {
 static void write_usage(af_buf *out, const shimmy_usage *usage) {
     af_buf_printf(out,
                   ",\"usage\":{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
-                  "\"prompt_tokens_details\":{\"cached_tokens\":%llu}}",
+                  "\"prompt_tokens_details\":{\"cached_tokens\":%llu},"
+                  "\"completion_tokens_details\":{\"accepted_prediction_tokens\":%llu,"
+                  "\"rejected_prediction_tokens\":%llu}}",
                   (unsigned long long)usage->prompt, (unsigned long long)usage->completion,
-                  (unsigned long long)(usage->prompt + usage->completion), (unsigned long long)usage->cached);
+                  (unsigned long long)(usage->prompt + usage->completion), (unsigned long long)usage->cached,
+                  (unsigned long long)usage->accepted, (unsigned long long)usage->rejected);
 }
 
 static void write_reasoning(af_buf *out, const shimmy_piece *piece) {

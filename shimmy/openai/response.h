@@ -16,6 +16,7 @@ typedef struct shimmy_answer_head {
 
 typedef struct shimmy_usage {
     uint64_t prompt, cached, completion;
+    uint64_t accepted, rejected; /* drafted by speculation */
 } shimmy_usage;
 
 /* One choice of a whole answer, or what a chunk brings of it. */

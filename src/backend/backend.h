@@ -134,8 +134,9 @@ typedef struct af_span {
  * After a failure nothing needs to be ended. */
 typedef struct af_backend_ops {
     const char *name;
-    uint32_t rounding;  /* columns that share a scale, where the fast mode rounds activations to eight bits */
-    uint32_t in_flight; /* tickets that may be uncollected at once; 0 and 1: each is collected before the next */
+    uint32_t rounding;      /* columns that share a scale, where the fast mode rounds activations to eight bits */
+    bool same_in_any_batch; /* promise 1: a token's logits do not depend on what else a batch holds, bit for bit */
+    uint32_t in_flight;     /* tickets that may be uncollected at once; 0 and 1: each is collected before the next */
     int (*submit)(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
     int (*begin)(af_backend *backend, const af_batch *batch, af_error *error); /* the batch lives until end */
     int (*run_span)(af_backend *backend, const af_span *span, af_error *error);

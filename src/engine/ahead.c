@@ -86,9 +86,7 @@ static void take_choices(flight *f, const af_result *result) {
         if (!job || atomic_load(&job->cancelled)) continue;
         job->done++;
         generated++;
-        const uint32_t before = f->engine->running_count;
-        af_step_take(f->engine, job, result->ids[i]);
-        if (f->engine->running_count == before) continue;
+        if (af_step_take(f->engine, job, result->ids[i])) continue;
         step->jobs[i] = NULL; /* it ended, and is gone */
         f->over = true;
     }

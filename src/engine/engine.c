@@ -34,7 +34,7 @@ static int enqueue(af_engine *engine, af_job *job, uint64_t *id, af_error *error
 
 int af_submit(af_engine *engine, const af_request *request, uint64_t *id, af_error *error) {
     af_job *job = NULL;
-    int rc = af_job_open(request, engine->plan, engine->ctx, engine->tokenizer, &job, error);
+    int rc = af_job_open(request, engine->plan, engine->ctx, engine->tokenizer, engine->speculates, &job, error);
     if (rc < 0) return rc;
     af_mutex_lock(engine->mutex);
     rc = enqueue(engine, job, id, error);
@@ -64,6 +64,8 @@ void af_engine_get_info(const af_engine *engine, af_engine_info *out) {
     out->waiting = engine->live_count - engine->admitted_count;
     out->prompt_tokens = engine->prompt_tokens;
     out->generated_tokens = engine->generated_tokens;
+    out->accepted_tokens = engine->accepted_tokens;
+    out->rejected_tokens = engine->rejected_tokens;
     af_mutex_unlock(engine->mutex);
 }
 
@@ -207,7 +209,8 @@ static int allocate(af_engine *engine, const af_engine_options *options, af_erro
     engine->live = calloc(jobs, sizeof(af_job *));
     engine->mutex = af_mutex_open();
     engine->changed = af_cond_open();
-    if (!engine->running || !engine->ending || !engine->live || !engine->mutex || !engine->changed) {
+    engine->offers = calloc(options->parallel, sizeof *engine->offers);
+    if (!engine->running || !engine->ending || !engine->offers || !engine->live || !engine->mutex || !engine->changed) {
         return af_fail_memory(error, jobs * 2 * sizeof(af_job *), "the engine's queue");
     }
     uint32_t pages[AF_PLAN_GROUPS];
@@ -234,6 +237,7 @@ static void release(af_engine *engine) {
     free(engine->live);
     free(engine->ending);
     free(engine->running);
+    free(engine->offers);
     free(engine->asked_device);
     free(engine);
 }
@@ -256,6 +260,7 @@ int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *o
     engine->parallel = options->parallel;
     engine->queue = options->queue;
     engine->prefill_chunk = options->prefill_chunk;
+    engine->speculates = af_speculate_can(parts->plan, parts->backend, options);
     engine->trace_chunks = af_env_flag("AIRFRAME_TRACE_PREFILL_CHUNKS");
     parts->backend->ops->describe(parts->backend, engine->device, sizeof engine->device);
     int rc = keep_device(engine, options->device, error);

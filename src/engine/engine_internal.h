@@ -5,6 +5,7 @@
  *     step.c      one step: which tokens run, and what becomes of the rows that come back
  *     reuse.c     what of a prompt need not run, because it is kept or another request is about to run it
  *     pooling.c   from states to an embedding
+ *     draft.c, draft_cost.c, speculate.c  guesses that a step checks several of, where that pays
  *     ahead.c     several greedy steps in flight, on a device that chooses tokens itself
  *     engine.c    the thread, the queue, open and close
  *     settings.c  defaults and sizes
@@ -28,6 +29,8 @@
 #define AF_ENGINE_INTERNAL_H
 
 #include "base/os.h"
+#include "engine/draft.h"
+#include "engine/draft_cost.h"
 #include "engine/kv.h"
 #include "engine/pooling.h"
 #include "engine/sampler.h"
@@ -72,13 +75,16 @@ typedef struct af_job {
     int32_t shown[AF_SHOWN_MAX];
     af_stops stops;
     af_buf text; /* made, not yet shown */
+    af_draft draft;
+    uint32_t accepted, rejected; /* tokens drafted */
 
     uint32_t step_count; /* of its tokens in the step that runs now */
+    uint32_t drafted;    /* of them */
 } af_job;
 
 /* Checks and copies. On failure nothing stays allocated. */
 int af_job_open(const af_request *request, const af_plan *plan, uint32_t ctx, const af_tokenizer *tokenizer,
-                af_job **out, af_error *error);
+                bool speculates, af_job **out, af_error *error);
 void af_job_close(af_job *job);
 bool af_job_in_prompt(const af_job *job);
 bool af_job_wants(const af_job *job, uint32_t position);       /* its logits */
@@ -138,7 +144,11 @@ struct af_engine {
     af_kv *kv;
     uint32_t ctx, parallel, queue, prefill_chunk;
     bool ctx_from_memory, trace_chunks;
-    bool over; /* the last request was ended: the engine's threads end */
+    bool speculates; /* drafts are made, where they pay */
+    af_draft_costs draft_costs;
+    af_draft_offer *offers; /* (parallel) of the running jobs */
+    uint32_t draft_size;    /* each draft in this step, at the most */
+    bool over;              /* the last request was ended: the engine's threads end */
     char device[128];
 
     af_job **running; /* (parallel), in order of admission */
@@ -150,7 +160,7 @@ struct af_engine {
     af_cond *changed;
     af_job **live; /* (parallel + queue) */
     uint32_t live_count, admitted_count;
-    uint64_t next_id, prompt_tokens, generated_tokens;
+    uint64_t next_id, prompt_tokens, generated_tokens, accepted_tokens, rejected_tokens;
     uint32_t threads;
     uint64_t kv_bytes;
     bool closing;
@@ -184,10 +194,19 @@ int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_s
 void af_step_close(af_step *step);
 /* Runs one batch for the running jobs, or several in flight. A backend's error ends the jobs that were in it. */
 void af_step_run(af_engine *engine);
-/* Takes the token that was chosen after a job's last: text, events, perhaps its end. */
-void af_step_take(af_engine *engine, af_job *job, int32_t id);
+/* Takes the token that was chosen after a job's last: text, events, perhaps its end. False: the job is over, and gone.
+ */
+bool af_step_take(af_engine *engine, af_job *job, int32_t id);
 void af_step_fail(af_engine *engine, const af_error *error);
 void af_step_count(af_engine *engine, uint32_t prompt_tokens, uint32_t generated_tokens);
+
+bool af_speculate_can(const af_plan *plan, const af_backend *backend, const af_engine_options *options);
+/* Before a step is built: decides on the drafts of the running jobs. */
+void af_speculate_settle(af_engine *engine);
+/* How many tokens the running job of that index drafts in this step. */
+uint32_t af_speculate_size(const af_engine *engine, uint32_t index);
+/* Takes the rows of a job's last token and of the draft behind it. */
+void af_speculate_take(af_engine *engine, af_job *job, const int32_t *ids, const float *const *logits);
 
 /* True if the batch just built is one that af_step_ahead may run: greedy decodes alone, on a device that has several
  * tickets in flight. */

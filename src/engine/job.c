@@ -97,8 +97,14 @@ static int reserve_text(af_job *job, af_error *error) {
     return af_buf_reserve(&job->text, room) ? AF_OK : af_fail_memory(error, room, "a request's text");
 }
 
-int af_job_open(const af_request *r, const af_plan *plan, uint32_t ctx, const af_tokenizer *tokenizer, af_job **out,
-                af_error *error) {
+static int open_draft(af_job *job, af_error *error) {
+    const int rc = af_draft_open(job->tokens, job->prompt_count + job->limit, &job->draft, error);
+    if (rc == 0) af_draft_advance(&job->draft, job->prompt_count);
+    return rc;
+}
+
+int af_job_open(const af_request *r, const af_plan *plan, uint32_t ctx, const af_tokenizer *tokenizer, bool speculates,
+                af_job **out, af_error *error) {
     int rc = check_request(r, plan, ctx, error);
     if (rc < 0) return rc;
     af_job *job = calloc(1, sizeof *job);
@@ -122,6 +128,7 @@ int af_job_open(const af_request *r, const af_plan *plan, uint32_t ctx, const af
     if (rc == 0) rc = af_job_open_choice(job, r, ctx, plan->vocabulary, error);
     if (rc == 0 && r->on_embedding) rc = af_pooled_open(pooling_of(r, plan), plan->width, &job->pooled, error);
     if (rc == 0) rc = reserve_text(job, error);
+    if (rc == 0 && speculates && job->limit > 1) rc = open_draft(job, error);
     if (rc < 0) {
         af_job_close(job);
         return rc;
@@ -136,6 +143,7 @@ void af_job_close(af_job *job) {
     if (!job) return;
     af_buf_clear(&job->text);
     af_sampler_close(job->sampler);
+    af_draft_close(&job->draft);
     af_pooled_close(&job->pooled);
     af_stops_close(&job->stops);
     free(job->logprob);
@@ -180,6 +188,7 @@ int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error) {
     job->last = id;
     job->tokens[job->prompt_count + job->completion++] = id;
     af_sampler_answered(job->sampler, id);
+    af_draft_advance(&job->draft, job->prompt_count + job->completion);
     bool full = job->completion == job->limit;
     if (!make_text(job, id, end, end || full)) return af_fail_memory(error, job->text.len, "a request's text");
     bool stopped = af_stops_scan(&job->stops, &job->text, watched);
@@ -207,7 +216,9 @@ void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish fin
                       .logprobs = id_count ? job->logprob : NULL,
                       .prompt_tokens = whole_prompt ? job->prompt_count : job->done,
                       .cached_tokens = job->cached,
-                      .completion_tokens = job->completion};
+                      .completion_tokens = job->completion,
+                      .accepted_tokens = job->accepted,
+                      .rejected_tokens = job->rejected};
     job->on_event(job->user, &event);
     job->text.len -= shown;
     memmove(job->text.p, job->text.p + shown, job->text.len);

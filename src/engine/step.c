@@ -46,7 +46,8 @@ void af_step_close(af_step *step) {
 
 static void add_token(af_step *step, af_job *job, uint32_t position) {
     af_choose choose = af_job_choice_at(job, position);
-    int32_t id = position < job->prompt_count ? job->tokens[position] : job->last;
+    const uint32_t known = job->prompt_count + job->completion;
+    int32_t id = position < known ? job->tokens[position] : af_draft_guess(&job->draft, position - known);
     assert(step->token_count < step->max_tokens);
     step->tokens[step->token_count++] =
         (af_batch_token){.id = id, .seq = step->job_count, .position = position, .choose = choose};
@@ -64,14 +65,16 @@ static void add_job(af_engine *engine, af_job *job, uint32_t count) {
     if (af_job_in_prompt(job)) step->prompt_tokens += count;
     for (uint32_t i = 0; i < count; i++) add_token(step, job, job->done + i);
     job->step_count = count;
+    job->drafted = af_job_in_prompt(job) ? 0 : count - 1;
     af_kv_view(job->seq, &step->seqs[step->job_count]);
     step->jobs[step->job_count++] = job;
 }
 
 static uint32_t add_decodes(af_engine *engine) {
+    af_speculate_settle(engine);
     for (uint32_t i = 0; i < engine->running_count; i++) {
         af_job *job = engine->running[i];
-        if (!af_job_in_prompt(job)) add_job(engine, job, 1);
+        if (!af_job_in_prompt(job)) add_job(engine, job, 1 + af_speculate_size(engine, i));
     }
     return engine->step.job_count;
 }
@@ -156,16 +159,16 @@ static void build_batch(af_engine *engine) {
 
 /* ---- What comes back ---- */
 
-void af_step_take(af_engine *engine, af_job *job, int32_t id) {
+bool af_step_take(af_engine *engine, af_job *job, int32_t id) {
     af_error error;
     af_finish finish = AF_FINISH_NONE;
-    if (af_job_push(job, id, &finish, &error) < 0) {
-        af_engine_end(engine, job, &id, 1, AF_FINISH_ERROR, &error);
-    } else if (finish != AF_FINISH_NONE) {
-        af_engine_end(engine, job, &id, 1, finish, NULL);
-    } else {
+    const int rc = af_job_push(job, id, &finish, &error);
+    if (rc == 0 && finish == AF_FINISH_NONE) {
         af_job_emit(job, &id, 1, AF_FINISH_NONE, NULL);
+        return true;
     }
+    af_engine_end(engine, job, &id, 1, rc < 0 ? AF_FINISH_ERROR : finish, rc < 0 ? &error : NULL);
+    return false;
 }
 
 void af_step_count(af_engine *engine, uint32_t prompt_tokens, uint32_t generated_tokens) {
@@ -184,6 +187,18 @@ static void take_row(af_engine *engine, const af_step_row *row, int32_t id, cons
     af_step_take(engine, job, logits ? af_job_choose(job, logits) : id);
 }
 
+static void take_rows(af_engine *engine, const af_result *result) {
+    const af_step *step = &engine->step;
+    for (uint32_t i = 0; i < step->row_count; i++) {
+        const uint32_t drafted = step->rows[i].job->drafted; /* the job may be gone afterwards */
+        if (drafted)
+            af_speculate_take(engine, step->rows[i].job, result->ids + i, result->logits + i);
+        else
+            take_row(engine, &step->rows[i], result->ids[i], result->logits[i]);
+        i += drafted;
+    }
+}
+
 static void take_state(const af_engine *engine, const af_step_row *row, const float *state) {
     af_job *job = row->job;
     if (atomic_load(&job->cancelled)) return;
@@ -193,20 +208,23 @@ static void take_state(const af_engine *engine, const af_step_row *row, const fl
         job->on_logits(job->user, row->position, state, engine->plan->width);
 }
 
-/* A choice comes with a job's last row of the step, so that no row is left of a job that ends here. */
+/* A choice comes with a job's last row of the step, so that no row is left of a job that ends here. Those with a draft
+ * are counted as they turn out (speculate.c). */
 static void take_result(af_engine *engine, const af_result *result) {
     af_step *step = &engine->step;
     assert(result->row_count == step->row_count && result->state_count == step->state_count);
     uint32_t generated = 0;
-    for (uint32_t i = 0; i < step->job_count; i++) step->jobs[i]->done += step->jobs[i]->step_count;
+    for (uint32_t i = 0; i < step->job_count; i++) {
+        af_job *job = step->jobs[i];
+        if (job->drafted == 0) job->done += job->step_count;
+    }
     for (uint32_t i = 0; i < step->row_count; i++) {
-        generated += af_job_chooses_at(step->rows[i].job, step->rows[i].position);
+        const af_job *job = step->rows[i].job;
+        generated += job->drafted == 0 && af_job_chooses_at(job, step->rows[i].position);
     }
     af_step_count(engine, step->prompt_tokens, generated);
     for (uint32_t i = 0; i < step->state_count; i++) take_state(engine, &step->states[i], result->states[i]);
-    for (uint32_t i = 0; i < step->row_count; i++) {
-        take_row(engine, &step->rows[i], result->ids[i], result->logits[i]);
-    }
+    take_rows(engine, result);
 }
 
 static void trace_chunks(const af_step *step, uint64_t nanoseconds) {
@@ -268,7 +286,9 @@ void af_step_run(af_engine *engine) {
         af_step_fail(engine, &error);
         return;
     }
-    if (engine->trace_chunks) trace_chunks(step, af_os_nanoseconds() - start);
+    const uint64_t took = af_os_nanoseconds() - start;
+    if (step->prompt_tokens == 0) af_draft_measure(&engine->draft_costs, step->token_count, took);
+    if (engine->trace_chunks) trace_chunks(step, took);
     take_result(engine, &result);
     end_finished_prompts(engine);
 }

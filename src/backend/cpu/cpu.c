@@ -266,6 +266,7 @@ static int cpu_submit(af_backend *backend, const af_batch *batch, af_ticket *tic
 }
 
 static const af_backend_ops cpu_backend_ops = {.name = "cpu",
+                                               .same_in_any_batch = true,
                                                .rounding = 32,
                                                .submit = cpu_submit,
                                                .begin = af_cpu_begin,
