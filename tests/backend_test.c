@@ -168,14 +168,14 @@ static void activations_are_rounded_only_in_the_fast_mode(void **state) {
     if (!(fast > 1e-3 && fast < 0.2)) fail_msg("logits differ by %g, allowed 0.001 to 0.2", fast);
 }
 
-/* All runs give the bits of the first, for every shape. */
+/* All runs give the bits of the first run of the first setup, for every shape. */
 static void check_same_bits(const setup *setups, size_t setup_count, const plan_of_run *runs, size_t run_count) {
     for (size_t i = 0; i < SHAPES; i++) {
         af_plan *plan = make_plan(shapes[i]);
         const size_t bytes = sizeof(float) * TOKENS * plan->vocabulary;
         float *first = logits_of(plan, &setups[0], runs[0]);
         for (size_t s = 0; s < setup_count; s++)
-            for (size_t r = 0; r < run_count; r++) {
+            for (size_t r = s == 0; r < run_count; r++) {
                 float *again = logits_of(plan, &setups[s], runs[r]);
                 for (size_t at = 0; at < bytes / sizeof *again; at++)
                     if (memcmp(&first[at], &again[at], sizeof *again) != 0)

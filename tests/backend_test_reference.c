@@ -153,9 +153,10 @@ static void ref_attend_head(const forward *f, const af_op_attend *a, uint32_t t,
         for (uint32_t d = 0; d < cache->k_dim; d++) s[j] += q[d] * k[d];
         s[j] *= a->scale;
         if (a->softcap > 0) s[j] = a->softcap * tanh(s[j] / a->softcap);
-        sum += exp(s[j]);
+        const double weight = exp(s[j]);
+        sum += weight;
         const double *v = f->v[a->cache] + ((size_t)j * cache->kv_heads + g) * cache->v_dim;
-        for (uint32_t i = 0; i < cache->v_dim; i++) out[i] += exp(s[j]) * v[i];
+        for (uint32_t i = 0; i < cache->v_dim; i++) out[i] += weight * v[i];
     }
     if (a->sinks) sum += exp(a->sinks[h]);
     for (uint32_t i = 0; i < cache->v_dim; i++) out[i] /= sum;
