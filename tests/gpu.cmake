@@ -1,9 +1,11 @@
 # What needs the WebGPU backend in the build. On a machine without lavapipe (tools/setup.sh installs it) those that need
 # a device skip.
 c_test(gpu_pack_test ${BACKEND})
+c_test(gpu_upload_test ${BACKEND})
+target_include_directories(gpu_upload_test SYSTEM PRIVATE ${WGPU_DIR})
 c_test(gpu_plan_test airframe)
 target_sources(gpu_plan_test PRIVATE backend_test_model.c backend_test_recur.c backend_test_reference.c)
-set_tests_properties(gpu_plan_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
+set_tests_properties(gpu_plan_test gpu_upload_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
 
 # shimmy with a shader that is wrong on purpose: gpu_test.py sees `shimmy verify` find it. The table of shaders defined here
 # stands in for the library's.

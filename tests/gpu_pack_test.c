@@ -8,47 +8,14 @@
 #include <cmocka.h>
 
 #include "backend/webgpu/gpu_pack.h"
-#include "quant/blocks.h"
+#include "random_blocks.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ROWS       19u
 #define COLS       512u
 #define HALF_STEP  (1.0f / 2048) /* relative rounding of a half float */
 #define HALF_LEAST 0x1p-25f      /* ... and of its subnormals */
-
-static uint32_t next_random(void) {
-    static uint64_t state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33);
-}
-
-/* ---- Random weights ---- */
-
-static bool is_sane(const af_format *format, const unsigned char *block) {
-    float values[AF_SUPERBLOCK];
-    format->decode(block, values, format->block_elems);
-    for (uint32_t i = 0; i < format->block_elems; i++)
-        if (!(fabsf(values[i]) < 100)) return false;
-    return true;
-}
-
-/* Random bytes, drawn again where a scale came out absurd. */
-static af_matrix random_matrix(af_type type, uint32_t rows, uint32_t cols) {
-    const af_format *format = af_format_of(type);
-    const size_t blocks = (size_t)rows * cols / format->block_elems;
-    unsigned char *data = malloc(blocks * format->block_bytes);
-    assert_non_null(data);
-    for (size_t i = 0; i < blocks; i++) {
-        unsigned char *block = data + i * format->block_bytes;
-        do
-            for (uint32_t j = 0; j < format->block_bytes; j++) block[j] = (unsigned char)next_random();
-        while (!is_sane(format, block));
-    }
-    return (af_matrix){.data = data, .format = format, .rows = rows, .cols = cols, .name = format->name};
-}
 
 static void decode_row(const af_matrix *w, uint32_t row, float *out) {
     w->format->decode((const unsigned char *)w->data + row * af_row_bytes(w->format, w->cols), out, w->cols);

@@ -53,6 +53,7 @@ typedef struct af_gpu {
     bool lost, closing;
     int read_mapped;   /* of af_gpu_read's buffer (af_gpu_map) */
     int work_done;     /* of af_gpu_wait */
+    int ring_mapped;   /* of a ring's buffers (gpu_ring.h), one at a time */
     af_error pending;  /* first error not yet told */
     const char *doing; /* what is being done, for messages */
 } af_gpu;
@@ -80,6 +81,7 @@ void af_gpu_wait(af_gpu *gpu, uint64_t submission);
 typedef enum af_gpu_usage {
     AF_GPU_STORAGE,  /* read and written by shaders, copied from and to */
     AF_GPU_READBACK, /* mapped by the host after a copy */
+    AF_GPU_STAGING,  /* filled by the host while it is mapped, as it is when made, then copied from */
 } af_gpu_usage;
 
 /* NULL with the error where the device has no room: it names `what` and the bytes. */
@@ -90,6 +92,9 @@ void af_gpu_write(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, const void *b
  * device's callback writes *mapped, perhaps late, so it must live as long as the device. The caller unmaps. */
 const void *af_gpu_map(af_gpu *gpu, WGPUBuffer buffer, uint64_t bytes, uint64_t submission, int *mapped,
                        af_error *error);
+/* The same for a staging buffer, to be filled again. */
+void *af_gpu_map_staging(af_gpu *gpu, WGPUBuffer buffer, uint64_t bytes, uint64_t submission, int *mapped,
+                         af_error *error);
 /* Copies n bytes of a storage buffer out, waiting for all that was submitted. For tests and `verify`. */
 int af_gpu_read(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, void *bytes, size_t n, af_error *error);
 

@@ -82,12 +82,17 @@ void af_gpu_wait(af_gpu *gpu, uint64_t submission) {
 
 /* ---- Buffers ---- */
 
+static WGPUBufferUsage usage_of(af_gpu_usage usage) {
+    if (usage == AF_GPU_READBACK) return WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst;
+    if (usage == AF_GPU_STAGING) return WGPUBufferUsage_MapWrite | WGPUBufferUsage_CopySrc;
+    return WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
+}
+
 WGPUBuffer af_gpu_buffer(af_gpu *gpu, uint64_t bytes, af_gpu_usage usage, const char *what, af_error *error) {
     WGPUBufferDescriptor descriptor = WGPU_BUFFER_DESCRIPTOR_INIT;
     descriptor.size = (bytes + 15) & ~(uint64_t)15;
-    descriptor.usage = usage == AF_GPU_READBACK
-                           ? WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst
-                           : WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
+    descriptor.usage = usage_of(usage);
+    descriptor.mappedAtCreation = usage == AF_GPU_STAGING;
     if (af_gpu_check(gpu, error) != AF_OK) return NULL; /* something before failed */
     gpu->doing = what;
     WGPUBuffer buffer = gpu->api->wgpuDeviceCreateBuffer(gpu->device, &descriptor);
@@ -115,27 +120,41 @@ static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *s
     *(int *)slot = status == WGPUMapAsyncStatus_Success ? 1 : -1;
 }
 
-const void *af_gpu_map(af_gpu *gpu, WGPUBuffer buffer, uint64_t bytes, uint64_t submission, int *mapped,
-                       af_error *error) {
-    const af_gpu_api *api = gpu->api;
+static void map(af_gpu *gpu, WGPUBuffer buffer, WGPUMapMode mode, uint64_t bytes, uint64_t submission, int *mapped) {
     *mapped = 0;
-    const WGPUFuture future = api->wgpuBufferMapAsync(
-        buffer, WGPUMapMode_Read, 0, bytes,
+    const WGPUFuture future = gpu->api->wgpuBufferMapAsync(
+        buffer, mode, 0, bytes,
         (WGPUBufferMapCallbackInfo){
             .mode = WGPUCallbackMode_AllowProcessEvents, .callback = on_mapped, .userdata1 = mapped});
     while (!*mapped && !gpu->lost) {
-        if (api->native)
+        if (gpu->api->native)
             af_gpu_wait(gpu, submission);
         else
             wait_for(gpu, future, mapped);
     }
-    const void *p = *mapped == 1 ? api->wgpuBufferGetConstMappedRange(buffer, 0, bytes) : NULL;
-    if (af_gpu_check(gpu, error) == AF_OK) {
-        if (p) return p;
-        af_fail(error, AF_EIO, "gpu: %llu bytes cannot be read back", (unsigned long long)bytes);
-    }
-    if (*mapped == 1) api->wgpuBufferUnmap(buffer);
-    return NULL;
+}
+
+/* AF_OK where a mapping went well and gave p; else the buffer is left unmapped. */
+static int check_mapping(af_gpu *gpu, WGPUBuffer buffer, const void *p, uint64_t bytes, int mapped, af_error *error) {
+    int status = af_gpu_check(gpu, error);
+    if (status == AF_OK && !p)
+        status = af_fail(error, AF_EIO, "gpu: %llu bytes cannot be mapped", (unsigned long long)bytes);
+    if (status != AF_OK && mapped == 1) gpu->api->wgpuBufferUnmap(buffer);
+    return status;
+}
+
+const void *af_gpu_map(af_gpu *gpu, WGPUBuffer buffer, uint64_t bytes, uint64_t submission, int *mapped,
+                       af_error *error) {
+    map(gpu, buffer, WGPUMapMode_Read, bytes, submission, mapped);
+    const void *p = *mapped == 1 ? gpu->api->wgpuBufferGetConstMappedRange(buffer, 0, bytes) : NULL;
+    return check_mapping(gpu, buffer, p, bytes, *mapped, error) == AF_OK ? p : NULL;
+}
+
+void *af_gpu_map_staging(af_gpu *gpu, WGPUBuffer buffer, uint64_t bytes, uint64_t submission, int *mapped,
+                         af_error *error) {
+    map(gpu, buffer, WGPUMapMode_Write, bytes, submission, mapped);
+    void *p = *mapped == 1 ? gpu->api->wgpuBufferGetMappedRange(buffer, 0, bytes) : NULL;
+    return check_mapping(gpu, buffer, p, bytes, *mapped, error) == AF_OK ? p : NULL;
 }
 
 int af_gpu_read(af_gpu *gpu, WGPUBuffer buffer, uint64_t offset, void *bytes, size_t n, af_error *error) {

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define DRIVER_BYTES (192ull << 20) /* pipelines, descriptors, command buffers */
+#define DRIVER_BYTES (192ull << 20) /* pipelines, descriptors, command buffers; while weights come in, their ring */
 
 /* ---- Matrices ---- */
 

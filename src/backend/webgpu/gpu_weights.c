@@ -1,22 +1,16 @@
-/* gpu_weights.c - uploads matrices into chunks no larger than one binding, cut by rows where they do not fit.
- *
- * Rows are packed by all threads, a few MiB at a time, and written; nothing of a whole tensor is ever held twice.
+/* gpu_weights.c - places matrices in chunks no larger than one binding, cut by rows where they do not fit; how they get
+ * there is gpu_upload.c.
  */
-#include "backend/webgpu/gpu_backend.h"
+#include "backend/webgpu/gpu_upload.h"
 
 #include "base/log.h"
-#include "base/os.h"
-#include "base/pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CHUNK_BYTES  (1024ull << 20) /* a chunk's size where the limit allows */
-#define RUN_BYTES    (2u << 20)      /* of packed rows a thread holds */
-#define MOST_THREADS 32u
-#define FLUSH_BYTES  (64u << 20)
-#define MOST_WIDENED 16 /* more than there are formats without a layout */
+#define MOST_WIDENED 16              /* more than there are formats without a layout */
 
 typedef struct chunk {
     WGPUBuffer buffer;
@@ -37,35 +31,21 @@ struct af_gpu_weights {
     uint64_t bytes;
     bool expects;
     uint64_t expected; /* bytes that have yet to come, where that is known */
-    af_pool *pool;
     uint32_t threads;
-    unsigned char *staging;                 /* (threads, RUN_BYTES) */
-    uint64_t unflushed;                     /* bytes written since the last flush */
+    af_gpu_upload *upload;                  /* NULL: nothing is coming in */
     const af_format *widened[MOST_WIDENED]; /* formats that became F16 */
     uint64_t widened_from, widened_to;      /* bytes */
     bool told;                              /* the line about it is out */
 };
-
-static uint32_t smaller(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
 
 int af_gpu_weights_open(af_gpu *gpu, bool exact, uint32_t threads, af_gpu_weights **out, af_error *error) {
     af_gpu_weights *w = calloc(1, sizeof *w);
     if (!w) return af_fail_memory(error, sizeof *w, "GPU weights");
     w->gpu = gpu;
     w->exact = exact;
-    w->threads = smaller(threads ? threads : af_os_cores(), MOST_THREADS);
+    w->threads = threads;
     *out = w;
     return AF_OK;
-}
-
-/* Threads and their staging memory are there only while matrices come in. */
-static int need_workers(af_gpu_weights *w, af_error *error) {
-    if (w->pool) return AF_OK;
-    if (!w->staging) w->staging = malloc((size_t)w->threads * RUN_BYTES);
-    if (!w->staging) return af_fail_memory(error, (size_t)w->threads * RUN_BYTES, "GPU weights");
-    return af_pool_open(w->threads, &w->pool, error);
 }
 
 static void note_widened(af_gpu_weights *w, const af_format *format, uint32_t rows, uint32_t cols) {
@@ -89,10 +69,8 @@ static void tell_widened(af_gpu_weights *w) {
 
 void af_gpu_weights_done(af_gpu_weights *w) {
     tell_widened(w);
-    af_pool_close(w->pool);
-    free(w->staging);
-    w->pool = NULL;
-    w->staging = NULL;
+    af_gpu_upload_close(w->upload);
+    w->upload = NULL;
 }
 
 void af_gpu_weights_close(af_gpu_weights *w) {
@@ -164,84 +142,6 @@ static uint32_t rows_that_fit(const af_gpu_layout *layout, uint32_t rows, uint32
     return low;
 }
 
-/* Streams of a segment lie one after another, so rows first .. first + rows - 1 of it are written stream by stream. */
-static void write_portion(af_gpu_weights *w, const af_gpu_matrix *m, const af_gpu_segment *s, uint32_t first,
-                          uint32_t rows, const unsigned char *packed) {
-    const af_gpu_streams whole = af_gpu_streams_of(m->layout, s->rows, m->cols);
-    const af_gpu_streams before = af_gpu_streams_of(m->layout, first, m->cols);
-    const af_gpu_streams part = af_gpu_streams_of(m->layout, rows, m->cols);
-    af_gpu_write(w->gpu, s->chunk, s->offset + before.low_bytes, packed, part.low_bytes);
-    if (part.high_bytes)
-        af_gpu_write(w->gpu, s->chunk, s->offset + whole.high + before.high_bytes, packed + part.high, part.high_bytes);
-    if (part.scale_bytes)
-        af_gpu_write(w->gpu, s->chunk, s->offset + whole.scale + before.scale_bytes, packed + part.scale,
-                     part.scale_bytes);
-}
-
-/* Row `row` of a stack of matrices: which of them it is in, and how many rows of it follow. */
-static const af_matrix *part_of(const af_matrix *const *parts, uint32_t *row, uint32_t *left) {
-    while (*row >= (*parts)->rows) *row -= (*parts++)->rows;
-    *left = (*parts)->rows - *row;
-    return *parts;
-}
-
-/* A run of rows of one matrix, packed by one task into its own place. */
-typedef struct run {
-    const af_matrix *from;
-    const af_gpu_layout *layout;
-    uint32_t first, begin, rows; /* first: in the segment; begin: in the matrix */
-    unsigned char *packed;
-} run;
-
-static void pack_run(void *user, uint32_t task, uint32_t worker) {
-    (void)worker;
-    const run *r = (const run *)user + task;
-    af_gpu_pack(r->layout, r->from, r->begin, r->begin + r->rows, r->packed);
-}
-
-/* The runs of the next rows of a segment, one for each thread at the most. */
-static uint32_t next_runs(af_gpu_weights *w, const af_matrix *const *parts, const af_gpu_matrix *m,
-                          const af_gpu_segment *s, uint32_t *first, run *runs) {
-    uint32_t count = 0;
-    uint32_t portion = rows_that_fit(m->layout, s->rows, m->cols, RUN_BYTES);
-    if (portion == 0) portion = 1;
-    for (; count < w->threads && *first < s->rows; count++) {
-        uint32_t begin = s->row_begin + *first, left;
-        const af_matrix *from = part_of(parts, &begin, &left);
-        const uint32_t rows = smaller(smaller(s->rows - *first, portion), left);
-        const uint64_t bytes = af_gpu_streams_of(m->layout, rows, m->cols).bytes;
-        if (bytes > RUN_BYTES) return UINT32_MAX;
-        runs[count] = (run){from, m->layout, *first, begin, rows, w->staging + count * RUN_BYTES};
-        *first += rows;
-    }
-    return count;
-}
-
-/* What was written waits in the library's own memory for the next submit: an empty one lets it go. */
-static void flush(af_gpu_weights *w) {
-    af_gpu_submit_commands(w->gpu, NULL);
-    af_gpu_wait(w->gpu, 0);
-    w->unflushed = 0;
-}
-
-static int upload(af_gpu_weights *w, const af_matrix *const *parts, const af_gpu_matrix *m, const af_gpu_segment *s,
-                  af_error *error) {
-    run runs[MOST_THREADS];
-    for (uint32_t first = 0; first < s->rows;) {
-        const uint32_t count = next_runs(w, parts, m, s, &first, runs);
-        if (count == UINT32_MAX)
-            return af_fail(error, AF_EUNSUPPORTED, "tensor %s: a row of %u columns is longer than %u MB",
-                           parts[0]->name, m->cols, RUN_BYTES >> 20);
-        af_pool_run(w->pool, pack_run, runs, count);
-        for (uint32_t i = 0; i < count; i++) {
-            write_portion(w, m, s, runs[i].first, runs[i].rows, runs[i].packed);
-            w->unflushed += af_gpu_streams_of(m->layout, runs[i].rows, m->cols).bytes;
-        }
-        if (w->unflushed >= FLUSH_BYTES) flush(w);
-    }
-    return af_gpu_check(w->gpu, error);
-}
-
 static int place(af_gpu_weights *w, const af_matrix *const *parts, af_gpu_matrix *m, af_error *error) {
     const char *name = parts[0]->name;
     const uint64_t one = af_gpu_streams_of(m->layout, 16, m->cols).bytes;
@@ -265,7 +165,7 @@ static int place(af_gpu_weights *w, const af_matrix *const *parts, af_gpu_matrix
         if (c->used > c->size) c->used = c->size;
         w->bytes += bytes;
         w->expected -= bytes < w->expected ? bytes : w->expected;
-        const int status = upload(w, parts, m, s, error);
+        const int status = af_gpu_upload_segment(w->upload, parts, m, s, error);
         if (status != AF_OK) return status;
         row += rows;
     }
@@ -279,8 +179,10 @@ int af_gpu_weights_add(af_gpu_weights *w, const af_matrix *const *parts, size_t 
         *out = &s->matrix;
         return AF_OK;
     }
-    const int status = need_workers(w, error);
-    if (status != AF_OK) return status;
+    if (!w->upload) {
+        const int status = af_gpu_upload_open(w->gpu, w->threads, w->expected, &w->upload, error);
+        if (status != AF_OK) return status;
+    }
     stored *s = calloc(1, sizeof *s);
     if (!s) return af_fail_memory(error, sizeof *s, parts[0]->name);
     s->matrix = (af_gpu_matrix){.source = parts[0]->data,
