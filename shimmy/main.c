@@ -8,8 +8,9 @@
 #include <string.h>
 
 static const shimmy_command commands[] = {
-    {"serve", SHIMMY_SERVE, "", "Serve a model over HTTP, with OpenAI's API.",
+    {"serve", SHIMMY_SERVE, "", "Serve models over HTTP, with OpenAI's API.",
      "Prints one line when ready: shimmy: listening on http://HOST:PORT\n"
+     "With --model-path one model; without, all that `shimmy list` shows, in turns.\n"
      "SIGTERM and Ctrl-C let running requests finish for up to 30 seconds.\n",
      shimmy_cmd_serve},
     {"generate", SHIMMY_GENERATE, "MODEL", "Print a model's answer to one prompt, as it comes.", "",

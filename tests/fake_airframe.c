@@ -7,8 +7,9 @@
  *     #slow=MS   waits before each token          #fail=N   fails after N tokens
  *     #big=N     N tokens of 1024 bytes           #hang     says nothing until cancelled
  *
- * An embedding is that of the last token. FAKE_LOAD_MS delays loading; a model path that ends in "missing.gguf" does not
- * open, one with "encoder" in it does not generate, one with "ranks" gives no embeddings.
+ * An embedding is that of the last token. FAKE_LOAD_MS delays opening a file; a model path that ends in "missing.gguf"
+ * does not open, one with "encoder" in it does not generate, one with "ranks" gives no embeddings, one with "slow=MS"
+ * takes so long to load and tells how far it is.
  */
 #include "airframe.h"
 #include "base/buf.h"
@@ -22,7 +23,17 @@
 #include <string.h>
 #include <time.h>
 
-enum { BOS = 0, BYTES = 1, FFFE = 257, START = 258, PIECES = 259, EOS = 262, VOCABULARY = 263, CONTEXT = 2048, WIDTH = 4 };
+enum {
+    BOS = 0,
+    BYTES = 1,
+    FFFE = 257,
+    START = 258,
+    PIECES = 259,
+    EOS = 262,
+    VOCABULARY = 263,
+    CONTEXT = 2048,
+    WIDTH = 4
+};
 
 struct af_model {
     char path[512];
@@ -364,7 +375,23 @@ static void run_engine(void *user) {
     af_mutex_unlock(engine->lock);
 }
 
+/* The number after `word` in a text, or `otherwise`. */
+static int directive(const char *text, const char *word, int otherwise) {
+    const char *found = strstr(text, word);
+    return found ? atoi(found + strlen(word)) : otherwise;
+}
+
+static void load_slowly(const af_model *model, const af_engine_options *options) {
+    enum { STEPS = 10 };
+    const int ms = directive(model->path, "slow=", 0);
+    for (int i = 0; ms && i < STEPS; i++) {
+        if (options->progress) options->progress(options->progress_user, (double)i / STEPS);
+        sleep_ms(ms / STEPS);
+    }
+}
+
 int af_engine_open(const af_model *model, const af_engine_options *options, af_engine **out, af_error *error) {
+    load_slowly(model, options);
     af_engine *engine = calloc(1, sizeof *engine);
     engine->model = model;
     engine->options = *options;
@@ -406,12 +433,6 @@ void af_engine_get_info(const af_engine *engine, af_engine_info *out) {
                             .prompt_tokens = engine->prompt_tokens,
                             .generated_tokens = engine->generated};
     af_mutex_unlock(engine->lock);
-}
-
-/* The number after `word` in the prompt, or `otherwise`. */
-static int directive(const char *prompt, const char *word, int otherwise) {
-    const char *found = strstr(prompt, word);
-    return found ? atoi(found + strlen(word)) : otherwise;
 }
 
 static running *new_running(const af_engine *engine, const af_request *request) {

@@ -6,6 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --models "a,b.slow=500": models named up to the dot, beside the one that the server is started with. */
+static int offer_models(void *user, shimmy_offer_fn offer, void *to, af_error *error) {
+    (void)error;
+    for (const char *p = user; *p; p += *p == ',') {
+        const size_t n = strcspn(p, ",");
+        char name[64], path[80];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p, ".,"), p);
+        snprintf(path, sizeof path, "%.*s.gguf", (int)n, p);
+        offer(to, &(shimmy_offer){name, path, "llama", "F32", 1});
+        p += n;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     shimmy_serve_options options = {
         .bind = "127.0.0.1:0",
@@ -24,7 +38,17 @@ int main(int argc, char **argv) {
         if (strcmp(flag, "--bind") == 0)
             options.bind = value;
         else if (strcmp(flag, "--model-path") == 0)
-            options.model_path = value;
+            options.model_path = *value ? value : NULL; /* "": none is loaded at the start */
+        else if (strcmp(flag, "--models") == 0)
+            options.discover = offer_models, options.discover_user = argv[i + 1];
+        else if (strcmp(flag, "--models-max") == 0)
+            options.models_max = (uint32_t)atol(value);
+        else if (strcmp(flag, "--load-timeout") == 0)
+            options.load_seconds = (uint32_t)atol(value);
+        else if (strcmp(flag, "--model-idle") == 0)
+            options.idle_seconds = (uint32_t)atol(value);
+        else if (strcmp(flag, "--log") == 0)
+            options.log = SHIMMY_LOG_JSON;
         else if (strcmp(flag, "--max-body") == 0)
             options.max_body = (uint64_t)atoll(value);
         else if (strcmp(flag, "--ctx") == 0)

@@ -22,10 +22,10 @@ if SANITIZED:
 
 
 class Server:
-    def __init__(self, model, *arguments):
+    def __init__(self, model, *arguments, env=None):
         self.start = time.monotonic()
         self.process = subprocess.Popen([EXE, "serve", "--model-path", model, "--bind", "127.0.0.1:0", *map(str, arguments)],
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
         self.url = re.search(r"http://\S+", self.process.stdout.readline())[0]
         self.ready_after = time.monotonic() - self.start
 
@@ -43,10 +43,10 @@ class Server:
     def resident(self):
         return int(re.search(r"VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1]) * 1024
 
-    def complete(self, tokens):
+    def complete(self, tokens, model=""):
         import openai
         client = openai.OpenAI(base_url=self.url + "/v1", api_key="none")
-        return client.completions.create(model="", prompt="The sea", max_tokens=tokens, temperature=0)
+        return client.completions.create(model=model, prompt="The sea", max_tokens=tokens, temperature=0)
 
 
 def test_an_idle_server_uses_no_cpu():
@@ -76,3 +76,18 @@ def test_a_small_model_is_ready_at_once():
 def started(model):
     with Server(model) as server:
         return server.ready_after
+
+
+def test_what_is_unloaded_gives_its_memory_back(tmp_path):
+    (tmp_path / "large.gguf").symlink_to(GEMMA3)
+    (tmp_path / "small.gguf").symlink_to(MODELS / "nano-llama-f32.gguf")
+    with Server("small", "--models-max", 2, "--model-idle", 1, "--ctx", 1024, "--device", "cpu",
+                env={"SHIMMY_MODEL_PATHS": str(tmp_path)}) as server:
+        before = server.resident()
+        for _ in range(3):
+            server.complete(16, "large")
+            loaded = server.resident()
+            assert loaded - before > 100 * MB
+            while loaded - server.resident() < 0.9 * (loaded - before):
+                assert time.monotonic() - server.start < 60
+                time.sleep(0.1)

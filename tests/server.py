@@ -97,11 +97,14 @@ class Server:
         import openai
         return openai.OpenAI(base_url=f"{self.address}/v1", api_key="none", max_retries=0, timeout=20)
 
-    def metric(self, name):
-        for line in self.get("/metrics")[2].splitlines():
-            if line.startswith(name + " "):
-                return int(line.split()[1])
-        raise KeyError(name)
+    def metric(self, name, model=None):
+        """Of one model, or of all together."""
+        start = name + ('{model="%s"} ' % model if model else "")
+        found = [line.split()[-1] for line in self.get("/metrics")[2].splitlines()
+                 if line.startswith(start) and line[len(name)] in " {"]
+        if not found:
+            raise KeyError(name)
+        return sum(map(int, found))
 
     def wait_idle(self, seconds=5):
         """Until no request runs or waits; the seconds it took."""

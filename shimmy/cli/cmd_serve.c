@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_BIND     "127.0.0.1:11435"
-#define DEFAULT_MAX_BODY ((uint64_t)8 << 20)
+#define DEFAULT_BIND         "127.0.0.1:11435"
+#define DEFAULT_MAX_BODY     ((uint64_t)8 << 20)
+#define DEFAULT_LOAD_SECONDS 600
 
 static shimmy_reasoning reasoning_of(const char *name) {
     shimmy_reasoning how = SHIMMY_REASONING_AUTO;
@@ -70,23 +71,71 @@ static int read_access(const shimmy_options *options, shimmy_serve_options *serv
     return status ? status : read_unix_mode(options->unix_mode, &serve->unix_mode, error);
 }
 
-static int first_model(const shimmy_options *options, char **path, char **name, af_error *error) {
-    shimmy_catalog catalog;
-    int status = shimmy_discover(options->model_dirs, &catalog, error);
-    if (status) return status;
-    if (catalog.found_count) {
-        const shimmy_found *first = &catalog.found[0];
-        shimmy_note("serving %s (%s: %s)%s", first->name, first->place, first->path,
-                    catalog.found_count > 1 ? "; choose another of `shimmy list` with --model-path" : "");
-        *path = strdup(first->path);
-        *name = strdup(first->name);
-        if (!*path || !*name) status = af_fail_memory(error, strlen(first->path), "a path");
-    } else {
-        status = af_fail(error, AF_EINVAL,
-                         "no model found: give one with --model-path FILE, or put a .gguf file into ~/models "
-                         "(`shimmy discover` lists the places looked at)");
+/* ---- Models ---- */
+
+/* The models of this machine, as a server of several asks for them. */
+typedef struct offering {
+    const shimmy_options *options;
+    shimmy_catalog first; /* as they were at the start */
+    bool told;            /* ... which the server knows */
+    const char **places;  /* where they lie: folders looked at, then files */
+} offering;
+
+static void tell(const shimmy_catalog *catalog, shimmy_offer_fn offer, void *to) {
+    for (size_t i = 0; i < catalog->found_count; i++) {
+        const shimmy_found *f = &catalog->found[i];
+        offer(to, &(shimmy_offer){f->name, f->path, f->architecture, f->quantization, f->bytes});
     }
-    shimmy_catalog_clear(&catalog);
+}
+
+/* Looks again each time but the first. */
+static int offer_models(void *user, shimmy_offer_fn offer, void *to, af_error *error) {
+    offering *o = user;
+    shimmy_catalog now;
+    if (!o->told) {
+        o->told = true;
+        tell(&o->first, offer, to);
+        return 0;
+    }
+    const int status = shimmy_discover(o->options->model_dirs, &now, error);
+    if (status) return status;
+    tell(&now, offer, to);
+    shimmy_catalog_clear(&now);
+    return 0;
+}
+
+static int open_offering(offering *o, shimmy_serve_options *serve, af_error *error) {
+    const int status = shimmy_discover(o->options->model_dirs, &o->first, error);
+    if (status) return status;
+    const shimmy_catalog *c = &o->first;
+    o->places = calloc(c->place_count + c->found_count + 1, sizeof *o->places);
+    if (!o->places) return af_fail_memory(error, c->place_count * sizeof *o->places, "the list of models");
+    for (size_t i = 0; i < c->place_count; i++) o->places[i] = c->places[i].path;
+    for (size_t i = 0; i < c->found_count; i++) o->places[c->place_count + i] = c->found[i].path;
+    serve->places = o->places;
+    serve->place_count = c->place_count + c->found_count;
+    serve->discover = offer_models;
+    serve->discover_user = o;
+    return 0;
+}
+
+static int64_t number_or(int64_t value, int64_t fallback) {
+    return value == SHIMMY_UNSET ? fallback : value;
+}
+
+/* One model given is all that is served, unless there is to be room for others. */
+static int read_models(const shimmy_options *options, shimmy_serve_options *serve, offering *o, af_error *error) {
+    serve->models_max = (uint32_t)number_or(options->models_max, 1);
+    serve->load_seconds = (uint32_t)number_or(options->load_timeout, DEFAULT_LOAD_SECONDS);
+    serve->idle_seconds = (uint32_t)number_or(options->model_idle, 0);
+    return options->model_path && serve->models_max == 1 ? 0 : open_offering(o, serve, error);
+}
+
+static int run_server(shimmy_serve_options *serve, af_error *error) {
+    shimmy_progress progress;
+    shimmy_progress_start(&progress, serve->model_name ? serve->model_name : "", &serve->engine);
+    const int status = shimmy_serve(serve, error);
+    shimmy_progress_done(&progress);
     return status;
 }
 
@@ -101,24 +150,20 @@ int shimmy_cmd_serve(const shimmy_options *options, af_error *error) {
         .allow_special = options->allow_special,
         .reasoning = reasoning_of(options->reasoning),
         .pooling = pooling_of(options->pooling),
-        .models_max = 1,
-        .load_seconds = 600,
         .raw_log = af_env_flag("SHIMMY_DEBUG_RAW"),
     };
     int status = shimmy_engine_options(options, af_engine_options_default().parallel, &serve.engine, error);
     if (!status) status = read_access(options, &serve, error);
     if (status) return status;
     char *path = NULL, *name = NULL;
-    status = options->model_path ? shimmy_resolve(options->model_path, options->model_dirs, &path, &name, error)
-                                 : first_model(options, &path, &name, error);
-    if (!status) {
-        serve.model_path = path;
-        serve.model_name = name;
-        shimmy_progress progress;
-        shimmy_progress_start(&progress, name, &serve.engine);
-        status = shimmy_serve(&serve, error);
-        shimmy_progress_done(&progress);
-    }
+    offering o = {.options = options};
+    if (options->model_path) status = shimmy_resolve(options->model_path, options->model_dirs, &path, &name, error);
+    if (!status) status = read_models(options, &serve, &o, error);
+    serve.model_path = path;
+    serve.model_name = name;
+    if (!status) status = run_server(&serve, error);
+    shimmy_catalog_clear(&o.first);
+    free(o.places);
     free(name);
     free(path);
     return status;

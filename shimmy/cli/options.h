@@ -47,7 +47,7 @@ typedef struct shimmy_options {
     /* serve */
     const char *bind, *penalty_compat, *reasoning, *pooling;
     const char *api_key, *api_keys, *cors, *path_prefix, *tls_cert, *tls_key, *unix_mode, *log;
-    int64_t max_body, request_timeout;
+    int64_t max_body, request_timeout, models_max, load_timeout, model_idle;
     bool allow_special; /* generate's too */
 
     /* generate */

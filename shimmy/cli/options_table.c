@@ -89,7 +89,15 @@ const shimmy_option shimmy_option_table[] = {
 
     /* serve: which model, where */
     {"model-path", SHIMMY_TEXT, "FILE|NAME", "SHIMMY_BASE_GGUF", AT(model_path), 0, 0, NULL, SHIMMY_SERVE,
-     "the model to serve; default: the first that `shimmy list` shows"},
+     "the model to load at the start, and to answer requests that name none; default: none is loaded before it is asked "
+     "for, and the first that `shimmy list` shows is meant where none is named"},
+    {"models-max", SHIMMY_NUMBER, "N", "SHIMMY_MODELS_MAX", AT(models_max), 1, 256, NULL, SHIMMY_SERVE,
+     "models in memory at once (default 1). With more than 1, or without --model-path, every model of `shimmy list` is "
+     "served: it is loaded when a request names it, in the place of the one unused longest"},
+    {"load-timeout", SHIMMY_NUMBER, "SECONDS", NULL, AT(load_timeout), 1, 86400, NULL, SHIMMY_SERVE,
+     "the most a request waits for its model to be loaded; then a 503 (default 600)"},
+    {"model-idle", SHIMMY_NUMBER, "SECONDS", "SHIMMY_MODEL_IDLE", AT(model_idle), 0, 31536000, NULL, SHIMMY_SERVE,
+     "unload a model that nobody has used for so long; the next request loads it again; 0 (default): it stays"},
     {"bind", SHIMMY_TEXT, "ADDRESS", "SHIMMY_BIND_ADDRESS", AT(bind), 0, 0, NULL, SHIMMY_SERVE,
      "HOST:PORT, [V6]:PORT or unix:PATH; port 0 takes a free one and prints it (default 127.0.0.1:11435)"},
     {"parallel", SHIMMY_NUMBER, "N", NULL, AT(parallel), 1, 256, NULL, SHIMMY_SERVE | SHIMMY_BENCH,

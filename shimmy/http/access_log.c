@@ -24,6 +24,10 @@ static void write_json(af_buf *out, const shimmy_http_done *done) {
     af_buf_text(out, ",\"path\":");
     shimmy_write_string(out, done->path.p, done->path.n);
     af_buf_printf(out, ",\"ms\":%.3f", (double)done->nanoseconds / 1e6);
+    if (done->model) {
+        af_buf_text(out, ",\"model\":");
+        shimmy_write_text(out, done->model);
+    }
     if (done->tokens.prompt)
         af_buf_printf(out, ",\"prompt_tokens\":%llu,\"cached_tokens\":%llu,\"completion_tokens\":%llu",
                       (unsigned long long)done->tokens.prompt, (unsigned long long)done->tokens.cached,
@@ -46,6 +50,10 @@ static void write_text(af_buf *out, const shimmy_http_done *done) {
     af_buf_byte(out, ' ');
     write_plain(out, done->path);
     af_buf_printf(out, " %.1f ms %s", (double)done->nanoseconds / 1e6, done->id);
+    if (done->model) {
+        af_buf_byte(out, ' ');
+        write_plain(out, af_slice_text(done->model));
+    }
     if (done->tokens.prompt)
         af_buf_printf(out, ", prompt %llu (%llu cached), answer %llu tokens", (unsigned long long)done->tokens.prompt,
                       (unsigned long long)done->tokens.cached, (unsigned long long)done->tokens.completion);

@@ -1,5 +1,5 @@
-/* access_log.h - a line on stderr for each request answered: who asked for what, how it ended, how long it took, how
- * many tokens. Never what was said: prompts and answers are their users' own.
+/* access_log.h - a line on stderr for each request answered: who asked for what, which model answered, how it ended,
+ * how long it took, how many tokens. Never what was said: prompts and answers are their users' own.
  */
 #ifndef SHIMMY_ACCESS_LOG_H
 #define SHIMMY_ACCESS_LOG_H

@@ -71,6 +71,10 @@ void shimmy_call_cancel(shimmy_call *call) {
 
 shimmy_conn *shimmy_call_let_go(shimmy_call *call) {
     shimmy_conn *conn = call->conn;
+    af_mutex_lock(call->lock);
+    const shimmy_loaded *on = call->on;
+    af_mutex_unlock(call->lock);
+    if (on) shimmy_conn_model(conn, on->name);
     call->conn = NULL;
     if (call->timer) event_free(call->timer);
     call->timer = NULL;

@@ -77,16 +77,22 @@ static void report(shimmy_conn *conn, int status) {
         .path = conn->head.path.p ? conn->head.path : af_slice_text("-"),
         .status = status,
         .nanoseconds = af_os_nanoseconds() - conn->arrived,
+        .model = conn->model,
         .tokens = conn->tokens,
     };
     options->on_done(options->user, &done);
     conn->id[0] = 0;
     conn->status = 0;
     conn->tokens = (shimmy_token_counts){0};
+    conn->model = NULL;
 }
 
 void shimmy_conn_count(shimmy_conn *conn, const shimmy_token_counts *tokens) {
     conn->tokens = *tokens;
+}
+
+void shimmy_conn_model(shimmy_conn *conn, const char *model) {
+    conn->model = model;
 }
 
 uint64_t shimmy_conn_arrived(const shimmy_conn *conn) {
@@ -113,9 +119,9 @@ static void conn_free(shimmy_conn *conn) {
 void shimmy_conn_abort(shimmy_conn *conn) {
     void (*on_gone)(void *) = conn->on_gone;
     conn->on_gone = NULL;
-    report(conn, 499);
     conn->state = SHIMMY_CONN_DEAD;
     if (on_gone) on_gone(conn->gone_user);
+    report(conn, 499);
     if (!conn->in_use) conn_free(conn);
 }
 

@@ -51,6 +51,7 @@ typedef struct shimmy_http_done {
     af_slice method, path;
     int status; /* 499: the client left before the answer was finished */
     uint64_t nanoseconds;
+    const char *model;          /* that answered it, as shimmy_conn_model said; NULL: none */
     shimmy_token_counts tokens; /* as shimmy_conn_count said */
 } shimmy_http_done;
 
@@ -83,16 +84,17 @@ bool shimmy_http_full(const shimmy_http *http);
 /* Takes over an accepted socket. */
 void shimmy_http_accept(shimmy_http *http, int fd);
 
-/* Asks for a call when the client leaves before the reply is finished; fn must not touch the connection. NULL ends it.
- */
+/* Asks for a call when the client leaves before the reply is finished; fn may note what is for on_done, and do nothing
+ * else with the connection. NULL ends it. */
 void shimmy_conn_watch(shimmy_conn *conn, void (*on_gone)(void *user), void *user);
 
 /* Hands over the request's body, so that it outlives the connection; freed with af_free and then subtracted from
  * *held. NULL when out of memory. */
 char *shimmy_conn_take_body(shimmy_conn *conn, size_t *length);
 
-/* Notes what a request took, for on_done. */
+/* Notes what a request took, and which model it had, for on_done. The name lives until then. */
 void shimmy_conn_count(shimmy_conn *conn, const shimmy_token_counts *tokens);
+void shimmy_conn_model(shimmy_conn *conn, const char *model);
 /* When the request in hand arrived: its first byte, as af_os_nanoseconds has it. */
 uint64_t shimmy_conn_arrived(const shimmy_conn *conn);
 

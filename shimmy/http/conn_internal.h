@@ -33,6 +33,7 @@ struct shimmy_conn {
     uint64_t arrived;
     int status; /* of its reply; 0: none yet */
     shimmy_token_counts tokens;
+    const char *model;
     bool stream_chunked;
     void (*on_gone)(void *user);
     void *gone_user;

@@ -58,6 +58,7 @@ static int wait_for(shimmy_models *models, shimmy_model_entry *e, shimmy_waiter 
     e->last = waiter;
     e->waiting++;
     af_cond_signal(models->changed);
+    if (!models->watched) af_cond_signal(models->waits);
     return SHIMMY_MODEL_WAITS;
 }
 
@@ -207,7 +208,8 @@ int shimmy_models_open(const shimmy_models_options *options, shimmy_models **out
     models->options = *options;
     models->lock = af_mutex_open();
     models->changed = af_cond_open();
-    if (!models->lock || !models->changed) {
+    models->waits = af_cond_open();
+    if (!models->lock || !models->changed || !models->waits) {
         shimmy_models_close(models);
         return af_fail_memory(error, sizeof *models, "the list of models");
     }
@@ -216,7 +218,8 @@ int shimmy_models_open(const shimmy_models_options *options, shimmy_models **out
 }
 
 int shimmy_models_start(shimmy_models *models, af_error *error) {
-    return af_thread_start(&models->thread, "loader", shimmy_models_load, models, error);
+    const int rc = af_thread_start(&models->loader, "loader", shimmy_models_load, models, error);
+    return rc < 0 ? rc : af_thread_start(&models->watcher, "late", shimmy_models_watch, models, error);
 }
 
 static bool is_loading(const shimmy_models *models) {
@@ -231,11 +234,10 @@ bool shimmy_models_stop(shimmy_models *models) {
     models->closing = true;
     const bool busy = is_loading(models);
     af_cond_signal(models->changed);
+    af_cond_signal(models->waits);
     af_mutex_unlock(models->lock);
-    if (models->thread && !busy) {
-        af_thread_join(models->thread);
-        models->thread = NULL;
-    }
+    af_thread_join(models->watcher);
+    if (!busy) af_thread_join(models->loader);
     for (size_t i = 0; i < models->count; i++)
         if (models->entries[i]->ready) keeper->stop(keeper->user, models->entries[i]->ready);
     for (shimmy_loaded *l = models->retired; l; l = l->next) keeper->stop(keeper->user, l);
@@ -257,6 +259,7 @@ void shimmy_models_close(shimmy_models *models) {
         keeper->close(keeper->user, l);
     }
     free(models->entries);
+    af_cond_close(models->waits);
     af_cond_close(models->changed);
     af_mutex_close(models->lock);
     free(models);

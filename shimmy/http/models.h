@@ -4,10 +4,10 @@
  *                                                           | a failure is told to all who wait: absent again
  *     ready --its file was replaced, somebody asks--> still ready for those who run, loading the new file for the rest
  *
- * One loader thread loads and unloads, and keeps no lock meanwhile. What a name leads to changes under one lock, which
- * is held for a few comparisons. A model is kept in memory by the references of its requests: it is closed when no name
- * leads to it any more and the last request has let go. Requests for a model that is not there wait in a list, not in
- * a thread.
+ * One loader thread loads and unloads, and keeps no lock meanwhile; another sees to it that nobody waits too long. What
+ * a name leads to changes under one lock, which is held for a few comparisons. A model is kept in memory by the
+ * references of its requests: it is closed when no name leads to it any more and the last request has let go. Requests
+ * for a model that is not there wait in a list, not in a thread.
  *
  * Room: no more than `max` models are in memory, those that are being closed among them. For another one, the one
  * unused longest goes. Where all have requests, the newcomer waits until one has none; after `patience` the one asked
@@ -58,7 +58,7 @@ typedef struct shimmy_models_options {
 } shimmy_models_options;
 
 int shimmy_models_open(const shimmy_models_options *options, shimmy_models **out, af_error *error);
-/* Ends the thread and all engines. False if a file is being loaded, which cannot be broken off: then nothing may be
+/* Ends the threads and all engines. False if a file is being loaded, which cannot be broken off: then nothing may be
  * freed. Nobody waits any more. */
 bool shimmy_models_stop(shimmy_models *models);
 /* Frees all, when every reference is given back. */
@@ -70,7 +70,7 @@ int shimmy_models_add(shimmy_models *models, const char *name, const char *path,
  */
 int shimmy_models_refresh(shimmy_models *models, af_error *error);
 size_t shimmy_models_count(shimmy_models *models);
-/* Begins to load. */
+/* Starts the threads. */
 int shimmy_models_start(shimmy_models *models, af_error *error);
 
 /* ---- Requests: any thread ---- */

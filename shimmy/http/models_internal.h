@@ -1,5 +1,5 @@
 /* models_internal.h - the registry of models as its parts share it: models.c (requests), models_names.c (which model a
- * name means), models_loader.c (the thread). Everything that changes does so under `lock`.
+ * name means), models_loader.c and models_late.c (the threads). Everything that changes does so under `lock`.
  */
 #ifndef SHIMMY_MODELS_INTERNAL_H
 #define SHIMMY_MODELS_INTERNAL_H
@@ -36,7 +36,9 @@ struct shimmy_models {
     shimmy_models_options options;
     af_mutex *lock;
     af_cond *changed; /* there may be something for the loader to do */
-    af_thread *thread;
+    af_cond *waits;   /* somebody waits, where nobody did */
+    bool watched;     /* somebody is known to */
+    af_thread *loader, *watcher;
     bool closing;
     shimmy_model_entry **entries; /* the first is what is meant by no name */
     size_t count, room;
@@ -60,7 +62,8 @@ void shimmy_models_refuse(shimmy_model_entry *entry, const shimmy_refusal *refus
 /* Takes a waiter out of its entry's list, if it is in one. */
 bool shimmy_models_unlink(shimmy_waiter *waiter);
 
-/* The loader's life, until models->closing. */
+/* The threads' lives, until models->closing. */
 void shimmy_models_load(void *models);
+void shimmy_models_watch(void *models);
 
 #endif

@@ -1,5 +1,6 @@
-/* models_loader.c - the thread that loads and unloads (models.h): serves and refuses those who wait, makes room, loads
- * for whoever has waited longest, and sleeps until something changes or is due.
+/* models_loader.c - the thread that loads and unloads (models.h): serves those who wait, makes room, loads
+ * for whoever has waited longest, and sleeps until something changes or is due. That no request waits too long is
+ * another thread's business (models_late.c), since a load cannot be broken off.
  */
 #include "http/models_internal.h"
 
@@ -26,45 +27,13 @@ static bool room_is_wanted(const shimmy_models *models) {
     return wanted;
 }
 
-static void refuse_late(const shimmy_models *models, const shimmy_model_entry *e, shimmy_refusal *refusal) {
-    const unsigned seconds = (unsigned)(models->options.load_time / 1000000000u);
-    if (e->loading)
-        shimmy_refuse(refusal, 503, "loading", "model",
-                      "model: '%.200s' is still being loaded (%u%%) after %u seconds (--load-timeout): try again later",
-                      e->name, atomic_load(&e->permille) / 10, seconds);
-    else
-        shimmy_refuse(refusal, 503, "overloaded", "model",
-                      "model: no room for '%.200s' in %u seconds (--load-timeout) beside the models that are in use "
-                      "(--models-max %u): try again later",
-                      e->name, seconds, models->options.max);
-    refusal->retry_after = 5;
-}
-
-/* Those whose time is up are served by the file that was replaced, if it is there, or refused. */
-static void expire(const shimmy_models *models, shimmy_model_entry *e, uint64_t now) {
-    while (e->first && e->first->deadline <= now) { /* in the order they came: so are the deadlines */
-        shimmy_waiter *waiter = e->first;
-        shimmy_refusal refusal;
-        shimmy_models_unlink(waiter);
-        if (e->ready) {
-            e->ready->refs++;
-            e->ready->used = now;
-            waiter->over(waiter, e->ready, NULL);
-        } else {
-            refuse_late(models, e, &refusal);
-            waiter->over(waiter, NULL, &refusal);
-        }
-    }
-}
-
 /* Whoever can be answered now is. */
-static void settle(shimmy_models *models, uint64_t now) {
+static void settle(shimmy_models *models) {
     const bool wanted = room_is_wanted(models);
     for (size_t i = 0; i < models->count; i++) {
         shimmy_model_entry *e = models->entries[i];
         e->yields = e->yields && wanted;
         if (is_fresh(e) && e->first) shimmy_models_serve(e);
-        expire(models, e, now);
     }
 }
 
@@ -240,8 +209,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 static uint64_t alarm_of(const shimmy_models *models, const shimmy_model_entry *e, uint64_t now) {
     const shimmy_models_options *o = &models->options;
     uint64_t alarm = NEVER;
-    if (e->first) alarm = e->first->deadline;
-    if (e->first && e->asked + o->patience > now) alarm = earlier(alarm, e->asked + o->patience);
+    if (e->first && e->asked + o->patience > now) alarm = e->asked + o->patience;
     if (e->ready && o->idle_time) /* nobody wakes this thread when a model falls idle: it looks again soon enough */
         alarm = earlier(alarm, (e->ready->refs ? now : e->ready->used) + o->idle_time);
     return alarm;
@@ -268,7 +236,7 @@ void shimmy_models_load(void *user) {
     af_mutex_lock(models->lock);
     while (!models->closing) {
         const uint64_t now = af_os_nanoseconds();
-        settle(models, now);
+        settle(models);
         retire_unused(models, now);
         shimmy_model_entry *wanted = next_to_load(models, now);
         shimmy_loaded *spent = take_spent(models);

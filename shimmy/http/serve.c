@@ -106,6 +106,10 @@ static int open_models(serving *s, af_error *error) {
         rc = shimmy_models_add(server->models, options->model_name, options->model_path, error);
     if (rc == 0) rc = shimmy_models_refresh(server->models, error);
     server->several = options->discover != NULL;
+    if (rc == 0 && !shimmy_models_count(server->models))
+        rc = af_fail(error, AF_EINVAL,
+                     "no model found: give one with --model-path FILE, or put a .gguf file into ~/models (`shimmy "
+                     "discover` lists the places looked at)");
     return rc;
 }
 

@@ -17,6 +17,8 @@ typedef struct shimmy_serve_options {
      */
     int (*discover)(void *user, shimmy_offer_fn offer, void *to, af_error *error);
     void *discover_user;
+    const char *const *places; /* folders where it looks, and files that it found */
+    size_t place_count;
     const char *chat_template;      /* a file that takes the place of the model's template; NULL: the model's own */
     uint64_t max_body;              /* bytes of a request's body */
     const char *api_key, *api_keys; /* a key, and a file of keys; both NULL: everybody may ask */
