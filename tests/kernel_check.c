@@ -1,6 +1,8 @@
 /* kernel_check.c - compares every CPU kernel with its reference, and with --bench times it beside the machine's bounds.
  *
  *     kernel_check [--bench] [part of a check's name]
+ *
+ * KERNEL_CHECK_ISA, if set, is the instruction set that must be found.
  */
 #include "kernel_check.h"
 
@@ -102,13 +104,18 @@ __attribute__((target("avx512f"))) static void read_wide(void *user, uint32_t ta
     (void)worker;
     read_share(user, task);
 }
+
+static af_pool_fn reader(void) {
+    return af_cpu_isa() >= AF_ISA_AVX512 ? read_wide : read_plain;
+}
 #else
-#define read_wide read_plain
+static af_pool_fn reader(void) {
+    return read_plain;
+}
 #endif
 
 static void read_all(void *memory) {
-    af_pool_run(kernel_pool(), af_cpu_isa() >= AF_ISA_AVX512 ? read_wide : read_plain, memory,
-                af_pool_threads(kernel_pool()));
+    af_pool_run(kernel_pool(), reader(), memory, af_pool_threads(kernel_pool()));
 }
 
 #if defined(__x86_64__)
@@ -187,9 +194,17 @@ static void run_check(void **state) {
 
 #define CHECKS_MAX 128
 
+static bool isa_is_as_expected(void) {
+    const char *expected = getenv("KERNEL_CHECK_ISA"), *found = af_isa_name(af_cpu_isa());
+    if (!expected || strcmp(expected, found) == 0) return true;
+    fprintf(stderr, "kernel_check: the instruction set is %s, expected %s\n", found, expected);
+    return false;
+}
+
 int main(int argc, char **argv) {
     bool bench = argc > 1 && strcmp(argv[1], "--bench") == 0;
     const char *part = argc > 1 + bench ? argv[1 + bench] : "";
+    if (!isa_is_as_expected()) return 1;
     struct CMUnitTest tests[CHECKS_MAX];
     size_t count = 0;
     for (size_t t = 0; t < sizeof TABLES / sizeof *TABLES; t++) {

@@ -3,7 +3,8 @@
 #
 # check.sh fast: a virtual environment and the test models, then every test twice: the build with AddressSanitizer and
 #                UBSan, and the release build, whose ctest summary is the closing word.
-# check.sh slow: clang, ThreadSanitizer, a minute of each fuzzer, the sweeps marked slow, and the release build again.
+# check.sh slow: clang, ThreadSanitizer, a minute of each fuzzer, aarch64 in qemu, the sweeps marked slow, and the release
+#                build again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -63,6 +64,16 @@ fast() {
     run_tests check -LE slow
 }
 
+# Only a Debian has the libraries of another architecture at hand.
+aarch64() {
+    if ! tools/fetch_aarch64.sh build/deps/aarch64; then
+        say "aarch64: not checked"
+        return
+    fi
+    build aarch64
+    run_tests aarch64 -L qemu
+}
+
 slow() {
     build clang
     run_tests clang -L unit
@@ -73,6 +84,7 @@ slow() {
     around=()
     build fuzz fuzzers
     run_tests fuzz -R '_fuzz$'
+    aarch64
     run_tests check # once more: what is slow, and what the machine's mood may change
 }
 

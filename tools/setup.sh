@@ -11,7 +11,7 @@ set -eu
 
 build="cmake ninja-build pkg-config libc6-dev libevent-dev libjansson-dev libpcre2-dev libssl-dev libutf8proc-dev"
 check="libcmocka-dev xz-utils libvulkan1 mesa-vulkan-drivers"
-all="clang llvm" # and clang's sanitizers, below
+all="clang llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" # and clang's sanitizers, below
 format="clang-format"
 
 packages=

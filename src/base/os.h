@@ -58,6 +58,9 @@ uint64_t af_os_memory_resident(void);  /* bytes of this process resident now */
 uint32_t af_os_cores(void);
 /* Whether this process may use the processor's matrix tiles, whose state the system saves only for those that ask. */
 bool af_os_allow_tiles(void);
+/* What an aarch64 processor has beyond NEON, a sum of these; 0 on others. */
+enum { AF_ARM_DOTPROD = 1, AF_ARM_I8MM = 2 };
+unsigned af_os_arm_features(void);
 uint64_t af_os_nanoseconds(void); /* monotonic */
 int64_t af_os_unix_time(void);    /* seconds since 1970 */
 /* Local calendar time now, for strftime_now. */

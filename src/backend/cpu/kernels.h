@@ -53,6 +53,8 @@ typedef struct af_kernels {
 extern const af_kernels af_kernels_scalar;
 #if defined(__x86_64__)
 extern const af_kernels af_kernels_avx2, af_kernels_avx512, af_kernels_amx;
+#elif defined(__aarch64__)
+extern const af_kernels af_kernels_neon, af_kernels_dotprod, af_kernels_i8mm;
 #endif
 
 const af_kernels *af_kernels_of(af_isa isa);

@@ -7,6 +7,10 @@ static const af_lane_kernels *const tables[] = {
     [AF_ISA_AVX2] = &af_lane_kernels_avx2,
     [AF_ISA_AVX512] = &af_lane_kernels_avx512,
     [AF_ISA_AMX] = &af_lane_kernels_avx512,
+#elif defined(__aarch64__)
+    [AF_ISA_NEON] = &af_lane_kernels_neon,
+    [AF_ISA_DOTPROD] = &af_lane_kernels_neon,
+    [AF_ISA_I8MM] = &af_lane_kernels_neon,
 #endif
 };
 

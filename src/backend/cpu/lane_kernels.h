@@ -82,6 +82,8 @@ const af_lane_kernels *af_lane_kernels_of(af_isa isa);
 extern const af_lane_kernels af_lane_kernels_scalar;
 #if defined(__x86_64__)
 extern const af_lane_kernels af_lane_kernels_avx2, af_lane_kernels_avx512;
+#elif defined(__aarch64__)
+extern const af_lane_kernels af_lane_kernels_neon;
 #endif
 
 #endif

@@ -1,5 +1,4 @@
 /* lane_kernels_avx512.c - the kernels on 512-bit registers; called only where the processor has them. */
-#if defined(__x86_64__)
 #define LANES_AVX512
 #include "backend/cpu/lane_kernels.h"
 
@@ -9,6 +8,3 @@
 #include "backend/cpu/lane_recur.h"
 
 const af_lane_kernels af_lane_kernels_avx512 = AF_LANE_KERNELS_TABLE;
-#else
-typedef int af_lane_kernels_avx512_not_here;
-#endif

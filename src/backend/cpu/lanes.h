@@ -1,8 +1,8 @@
 /* lanes.h - sixteen floats side by side: the one vector type of the elementwise and attention kernels.
  *
  * Each kernel body (lane_rows.h, lane_attend.h) is written once, in terms of `lanes`, and compiled
- * three times: lane_kernels_scalar.c, lane_kernels_avx2.c and lane_kernels_avx512.c define LANES_<ISA> and include it.
- * A lane is the same element and goes through the same IEEE operations in all three; reductions follow one tree, below.
+ * once for each instruction set: lane_kernels_<isa>.c defines LANES_<ISA> and includes it. A lane is the same element
+ * and goes through the same IEEE operations in all of them; reductions follow one tree, below.
  * So results are equal bit for bit whatever the instruction set, by construction and not by luck.
  *
  * An instruction set provides
@@ -30,6 +30,8 @@
 #include "backend/cpu/lanes_avx512.h"
 #elif defined(LANES_AVX2)
 #include "backend/cpu/lanes_avx2.h"
+#elif defined(LANES_NEON)
+#include "backend/cpu/lanes_neon.h"
 #else
 #include "backend/cpu/lanes_scalar.h"
 #endif

@@ -16,13 +16,20 @@
 
 #define AF_PANEL 16
 
+/* The instruction sets that this executable has kernels for, each with all that those before it have. */
 typedef enum af_isa {
     AF_ISA_SCALAR,
+#if defined(__x86_64__)
     AF_ISA_AVX2,
     AF_ISA_AVX512, /* F, BW, VL, DQ, VNNI */
-    AF_ISA_AMX     /* and int8 tiles */
+    AF_ISA_AMX,    /* and int8 tiles */
+#elif defined(__aarch64__)
+    AF_ISA_NEON,    /* which every such processor has */
+    AF_ISA_DOTPROD, /* and dots of 4 bytes */
+    AF_ISA_I8MM,    /* and 2 x 8 by 8 x 2 products of bytes */
+#endif
 } af_isa;
-af_isa af_cpu_isa(void);             /* the best this machine has; AF_CPU_ISA=scalar|avx2|avx512|amx lowers it */
+af_isa af_cpu_isa(void);             /* the best this machine has; AF_CPU_ISA=NAME, or how a name begins, lowers it */
 const char *af_isa_name(af_isa isa); /* "avx512-vnni" */
 
 typedef struct af_packed af_packed;

@@ -12,7 +12,6 @@
  * and then passes all groups of 16 strands. Products of a block are made while the floats of the block before are
  * added: the tiles have their own unit. What is left of the last group goes by AVX-512 where that is less work.
  */
-#if defined(__x86_64__)
 #define TARGET __attribute__((target(AVX512 ",amx-tile,amx-int8")))
 #include "backend/cpu/linear_avx512.h"
 #include "backend/cpu/linear_block.h"
@@ -182,7 +181,3 @@ X(bf16, BF16)
 #undef X
 
 const af_kernels af_kernels_amx = AF_KERNELS_TABLE;
-
-#else
-typedef int af_no_amx; /* a translation unit is not empty */
-#endif

@@ -4,7 +4,6 @@
  * on the codes' size, so that nothing saturates: 2 * 127 * (2^bits - 1) a group. Codes of 8 bits would not fit even
  * once; they go back to signed form, and the sign moves to the activations.
  */
-#if defined(__x86_64__)
 #include "backend/cpu/kernels.h"
 
 #include <immintrin.h>
@@ -15,9 +14,11 @@
 #define INLINE                   static inline __attribute__((always_inline)) TARGET
 #define UNROLL                   AF_UNROLL
 #define LANES                    8
+#define SIDE(T)                  1
 #define TILE_SIZES(F, ...)       F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__)
 #define FLOAT_TILE_SIZES(F, ...) F(1, __VA_ARGS__) F(2, __VA_ARGS__)
 #define TOGETHER                 4
+#define APART
 
 typedef __m256 vf;
 typedef __m256i vi;
@@ -210,7 +211,3 @@ INLINE vi across(combine_fn combine, const vi v[8]) {
 #include "backend/cpu/linear_lanes.h"
 
 const af_kernels af_kernels_avx2 = AF_KERNELS_TABLE;
-
-#else
-typedef int af_no_avx2; /* a translation unit is not empty */
-#endif

@@ -15,9 +15,11 @@
 #define INLINE                   static inline __attribute__((always_inline)) TARGET
 #define UNROLL                   AF_UNROLL
 #define LANES                    16
+#define SIDE(T)                  1
 #define TILE_SIZES(F, ...)       F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__) F(8, __VA_ARGS__) F(16, __VA_ARGS__)
 #define FLOAT_TILE_SIZES(F, ...) F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__) F(8, __VA_ARGS__)
 #define TOGETHER                 4
+#define APART
 
 typedef __m512 vf;
 typedef __m512i vi;

@@ -77,14 +77,20 @@ INLINE vf add_dots(af_layout l, const lane_scales *s, vf first, vf second, const
     return halves ? mul_add(s->minimum[1], floats_of(a->sum_second[at]), sum) : sum;
 }
 
+#ifndef STORE_FIRST /* an instruction set may have a way of its own */
+INLINE void store_first(float *p, vf v, uint32_t n) {
+    float rows[LANES];
+    store(rows, v);
+    memcpy(p, rows, n * sizeof *rows);
+}
+#endif
+
 INLINE void store_rows(const af_panel_job *job, uint32_t token, uint32_t pass, vf sum) {
     float *out = job->out + token * job->stride + pass * LANES;
     if (job->rows >= (pass + 1) * LANES) {
         store(out, sum);
     } else if (job->rows > pass * LANES) {
-        float rows[LANES];
-        store(rows, sum);
-        memcpy(out, rows, (job->rows - pass * LANES) * sizeof *rows);
+        store_first(out, sum, job->rows - pass * LANES);
     }
 }
 

@@ -1,10 +1,13 @@
 /* linear_lanes.h - the kernels' one body for instruction sets with vectors, included once by each linear_<isa>.c, which
  * first defines
  *
- *     LANES           rows in a vector: 16 or 8. A panel is done in 16 / LANES passes.
+ *     LANES           rows in a vector: 16, 8 or 4
+ *     SIDE(T)         vectors of rows that a tile of T strands (or tokens) does side by side. A panel is done in
+ *                     16 / (LANES * SIDE(T)) passes.
  *     TILE_SIZES      a list of the numbers of strands done at once: 1, 2, 4, ... at most AF_LANES; and
  *     FLOAT_TILE_SIZES  the same for float weights, which need two registers a token
  *     TOGETHER        strands of a tile whose integer dots are interleaved, a divisor of the larger sizes
+ *     APART           nothing, or what keeps a compiler from mixing the work on several such groups of strands
  *     KERNEL, TILE_KERNEL, INLINE  storage class and target attribute; TILE_KERNEL is never inlined
  *     vf, vi, v16, v32  vectors of float, of anything integer, of uint16_t, of int32_t
  *     and the functions used below.
@@ -13,6 +16,8 @@
  * in registers. For one token the loads are the bound, and the lines ahead are prefetched.
  */
 #include "backend/cpu/linear_block.h"
+
+#define SIDE_MOST SIDE(1)
 
 /* Ahead of the load. Multiplying one token with matrices of 40 MB on a Sapphire Rapids core: 1.5 to 8 KB ahead are the
  * same within noise for q4_1, q5_0 and q8_0, into either cache; 0.5 KB and none are up to a tenth slower. */
@@ -56,9 +61,11 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
     const unsigned char *p = job->panel;
     uint32_t blocks = job->cols / AF_BLOCK, step = af_layout_blocks(l);
     size_t at = af_acts_at(a, t, 0);
-    vf sums[AF_LANES];
+    const uint32_t side = SIDE(T), first = pass * side;
+    vf sums[SIDE_MOST][AF_LANES];
     UNROLL
-    for (uint32_t i = 0; i < T; i++) sums[i] = floats_of(0);
+    for (uint32_t v = 0; v < side; v++) UNROLL
+    for (uint32_t i = 0; i < T; i++) sums[v][i] = floats_of(0);
     if (T > 2 && pass == 0) expect_strands(job, t, tokens);
     for (uint32_t b = 0; b < blocks; b += step) {
         const unsigned char *head = p;
@@ -67,15 +74,21 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
         if (T <= 2 && pass == 0) prefetch(head, af_layout_head_bytes(l));
         for (uint32_t j = 0; j < here; j++, at += a->lanes, p += af_layout_block_bytes(l)) {
             if (T <= 2 && pass == 0) prefetch(p, af_layout_block_bytes(l));
-            vi codes[8];
-            unpack(l, p, pass, codes);
-            lane_scales s = scales_of(l, head, j, pass);
             UNROLL
-            for (uint32_t i = 0; i < T; i += TOGETHER)
-                add_block(l, codes, &s, a, at + i, T < TOGETHER ? T : TOGETHER, sums + i);
+            for (uint32_t v = 0; v < side; v++) {
+                vi codes[8];
+                unpack(l, p, first + v, codes);
+                lane_scales s = scales_of(l, head, j, first + v);
+                UNROLL
+                for (uint32_t i = 0; i < T; i += TOGETHER) {
+                    add_block(l, codes, &s, a, at + i, T < TOGETHER ? T : TOGETHER, sums[v] + i);
+                    APART;
+                }
+            }
         }
     }
-    store_strands(T, job, t, tokens, pass, sums);
+    UNROLL
+    for (uint32_t v = 0; v < side; v++) store_strands(T, job, t, tokens, first + v, sums[v]);
 }
 
 /* Tiles of 1, 2, 4, ... strands or tokens; the smallest that holds what is left is taken. */
@@ -87,7 +100,8 @@ static void multiply_by_tiles(const af_panel_job *job, const tile_fn *tiles, uin
         n = job->end - t < most ? job->end - t : most;
         uint32_t size = 0;
         while (1u << size < n) size++;
-        for (uint32_t pass = 0; pass < AF_PANEL / LANES; pass++) tiles[size](job, t, n, pass);
+        const uint32_t passes = AF_PANEL / LANES / SIDE(1u << size);
+        for (uint32_t pass = 0; pass < passes; pass++) tiles[size](job, t, n, pass);
     }
 }
 
@@ -115,28 +129,36 @@ typedef vf (*load_fn)(const unsigned char *p);
 
 INLINE void float_tile(load_fn load_weights, size_t size, uint32_t T, const af_panel_job *job, uint32_t t,
                        uint32_t tokens, uint32_t pass) {
+    const uint32_t side = SIDE(T), first = pass * side;
     const float *x[AF_LANES];
-    vf even[AF_LANES], odd[AF_LANES];
+    vf even[SIDE_MOST][AF_LANES], odd[SIDE_MOST][AF_LANES];
     UNROLL
     for (uint32_t i = 0; i < T; i++) {
         x[i] = job->acts->x + (t + (i < tokens ? i : tokens - 1)) * job->acts->stride;
-        even[i] = odd[i] = floats_of(0);
+        UNROLL
+        for (uint32_t v = 0; v < side; v++) even[v][i] = odd[v][i] = floats_of(0);
     }
-    const unsigned char *p = job->panel + pass * LANES * size;
+    const unsigned char *p = job->panel + first * LANES * size;
     uint32_t pairs = job->cols / 2;
     for (uint32_t k = 0; k < 2 * pairs; k += 2, p += 2 * AF_PANEL * size) {
         if (T == 1 && pass == 0) prefetch(p, 2 * AF_PANEL * size);
-        vf first = load_weights(p), second = load_weights(p + AF_PANEL * size);
         UNROLL
-        for (uint32_t i = 0; i < T; i++) {
-            even[i] = mul_add(first, floats_of(x[i][k]), even[i]);
-            odd[i] = mul_add(second, floats_of(x[i][k + 1]), odd[i]);
+        for (uint32_t v = 0; v < side; v++) {
+            const unsigned char *at = p + v * LANES * size;
+            vf of_even = load_weights(at), of_odd = load_weights(at + AF_PANEL * size);
+            UNROLL
+            for (uint32_t i = 0; i < T; i++) {
+                even[v][i] = mul_add(of_even, floats_of(x[i][k]), even[v][i]);
+                odd[v][i] = mul_add(of_odd, floats_of(x[i][k + 1]), odd[v][i]);
+            }
         }
     }
     UNROLL
+    for (uint32_t v = 0; v < side; v++) UNROLL
     for (uint32_t i = 0; i < T; i++) {
-        if (job->cols % 2) even[i] = mul_add(load_weights(p), floats_of(x[i][job->cols - 1]), even[i]);
-        if (i < tokens) store_rows(job, t + i, pass, add(even[i], odd[i]));
+        const vf last = job->cols % 2 ? load_weights(p + v * LANES * size) : floats_of(0);
+        if (job->cols % 2) even[v][i] = mul_add(last, floats_of(x[i][job->cols - 1]), even[v][i]);
+        if (i < tokens) store_rows(job, t + i, first + v, add(even[v][i], odd[v][i]));
     }
 }
 
