@@ -242,6 +242,10 @@ typedef struct af_engine_options {
     uint64_t cache_ram;     /* bytes for prompts and answers kept for later requests that begin alike, beyond what
                                `parallel` requests need; AF_CACHE_RAM_AUTO (default): none, what those leave unused is
                                taken; 0: nothing is kept */
+    const char *cache_dir;  /* a folder in which such texts are kept too, for later engines of the same model and
+                               settings; made where it is not there. NULL (default): none. Nobody else may write there,
+                               and whoever may read it can read the texts */
+    uint64_t cache_disk;    /* bytes that all of the folder's files may take; default 4 GiB */
     void (*progress)(void *user, double fraction); /* while weights load, 0 to 1; may be NULL */
     void *progress_user;
 } af_engine_options;
@@ -263,6 +267,10 @@ typedef struct af_engine_info {
     uint32_t running, waiting;                 /* now */
     uint64_t prompt_tokens, generated_tokens;  /* since the start */
     uint64_t accepted_tokens, rejected_tokens; /* drafted, since the start */
+    uint32_t kept_pages;                       /* of 32 tokens, that later requests may begin with, in memory now */
+    uint64_t disk_bytes;                       /* in cache_dir, as far as is known */
+    uint64_t disk_saved, disk_restored;        /* pages written there, and read again, since the start */
+    uint64_t disk_refused; /* files there that were damaged or not what they say, and were removed */
 } af_engine_info;
 
 void af_engine_get_info(const af_engine *engine, af_engine_info *out);

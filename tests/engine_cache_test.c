@@ -1,43 +1,10 @@
 /* engine_cache_test.c - what was run once need not run again, and nobody can tell from the text: exact counts of cached
  * tokens, requests that come together, and crowds that share beginnings while pages are short.
  *
- * The backend's answers are words that all tokens before decide (fake_model.h, recalls), as its cache has them, so a
- * page of another text would show in the next word.
+ * The backend's answers are words that all tokens before decide, as its cache has them (engine_recall.h), so a page of
+ * another text would show in the next word.
  */
-#include "engine_talk.h"
-
-static bench recalling(const af_plan *of, af_engine_options options) {
-    bench b = bench_open_on(of, options);
-    b.backend->recalls = true;
-    return b;
-}
-
-static void fill(int32_t *ids, size_t count, uint32_t seed) {
-    for (size_t i = 0; i < count; i++, seed = seed * 1664525 + 1013904223)
-        ids[i] = FAKE_WORD + (int32_t)(seed >> 16) % WORDS;
-}
-
-/* Runs the first `count` ids, checks that the answer is the `more` ids after them, and returns the cached tokens. */
-static uint32_t run(bench *b, const int32_t *ids, size_t count, size_t more) {
-    talk *t = talk_new(b);
-    af_request r = request_for(t, ids, count);
-    r.max_tokens = (int64_t)more;
-    submit(t, &r);
-    wait_for_end(t);
-    assert_int_equal(t->finish, AF_FINISH_LENGTH);
-    assert_int_equal(t->id_count, more);
-    assert_memory_equal(t->ids, ids + count, more * sizeof *ids);
-    assert_int_equal(t->prompt_tokens, count);
-    const uint32_t cached = t->cached_tokens;
-    free(t);
-    return cached;
-}
-
-static uint32_t tokens_run(bench *b) {
-    uint32_t tokens = 0;
-    for (uint32_t i = 0; i < b->backend->step_count; i++) tokens += b->backend->steps[i].tokens;
-    return tokens;
-}
+#include "engine_recall.h"
 
 /* ---- One after another ---- */
 

@@ -42,6 +42,10 @@ static inline af_engine_options small_options(void) {
     return options;
 }
 
+static const unsigned char first_model[AF_SHA256_BYTES] = {1};
+static const unsigned char *bench_model = first_model; /* what tells the model from others, and the device */
+static const char *bench_kind = "fake";
+
 static uint32_t attempts, failures; /* to open a lost device again; the first so many fail */
 static fake_backend *opened;
 
@@ -55,8 +59,12 @@ static inline int open_again(const af_plan *of, const af_engine_options *options
 
 static inline bench bench_open_on(const af_plan *of, af_engine_options options) {
     bench b = {.backend = fake_open(of)};
-    af_engine_parts parts = {
-        .plan = of, .tokenizer = af_model_tokenizer(model), .backend = &b.backend->base, .open = open_again};
+    b.backend->kind = bench_kind;
+    af_engine_parts parts = {.plan = of,
+                             .tokenizer = af_model_tokenizer(model),
+                             .backend = &b.backend->base,
+                             .open = open_again,
+                             .model = bench_model};
     af_error error;
     if (af_engine_open_with(&parts, &options, &b.engine, &error) < 0) fail_msg("%s", error.text);
     return b;

@@ -144,6 +144,7 @@ typedef struct fake_backend {
     float states[FAKE_STATES][FAKE_WIDTH];
     const float *state_rows[FAKE_STATES];
     uint32_t state_count;
+    const char *kind;  /* of its pages */
     const char *fault; /* what was found wrong with a batch; NULL: nothing */
 
     af_mutex *mutex; /* guards what follows; tests read the rest when the engine is idle or held */
@@ -282,6 +283,28 @@ static inline uint64_t fake_kv_bytes(const af_backend *backend) {
     return 12345;
 }
 
+static inline uint64_t fake_page_bytes(const af_backend *backend, uint32_t group) {
+    (void)backend, (void)group;
+    return sizeof(fake_slot[AF_KV_PAGE]);
+}
+
+static inline void fake_page_kind(const af_backend *backend, char *text, size_t size) {
+    snprintf(text, size, "%s", ((const fake_backend *)backend)->kind);
+}
+
+static inline int fake_read_page(af_backend *backend, uint32_t group, uint32_t page, void *bytes, af_error *error) {
+    (void)error;
+    memcpy(bytes, ((fake_backend *)backend)->cache[group][page], sizeof(fake_slot[AF_KV_PAGE]));
+    return AF_OK;
+}
+
+static inline int fake_write_page(af_backend *backend, uint32_t group, uint32_t page, const void *bytes,
+                                  af_error *error) {
+    (void)error;
+    memcpy(((fake_backend *)backend)->cache[group][page], bytes, sizeof(fake_slot[AF_KV_PAGE]));
+    return AF_OK;
+}
+
 static inline bool fake_lost(const af_backend *backend) {
     return ((const fake_backend *)backend)->lost;
 }
@@ -302,11 +325,16 @@ static inline fake_backend *fake_open(const af_plan *plan) {
                                        .describe = fake_describe,
                                        .threads = fake_threads,
                                        .kv_bytes = fake_kv_bytes,
+                                       .page_bytes = fake_page_bytes,
+                                       .page_kind = fake_page_kind,
+                                       .read_page = fake_read_page,
+                                       .write_page = fake_write_page,
                                        .lost = fake_lost,
                                        .close = fake_close};
     fake_backend *b = calloc(1, sizeof *b);
     b->base.ops = &ops;
     b->plan = plan;
+    b->kind = "fake";
     b->mutex = af_mutex_open();
     b->changed = af_cond_open();
     b->cache = calloc(plan->group_count, sizeof *b->cache);

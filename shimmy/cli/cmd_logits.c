@@ -123,7 +123,7 @@ static int run_before(const shimmy_session *session, const af_request *request, 
     return shimmy_job_run(&job, session->engine, request, error);
 }
 
-static int run_beside(const shimmy_session *session, const af_request *request, size_t count, bool warm,
+static int run_beside(const shimmy_session *session, const af_request *request, size_t count, bool tell,
                       af_error *error) {
     neighbour *neighbours = calloc(count + 1, sizeof *neighbours);
     if (!neighbours) return af_fail_memory(error, (count + 1) * sizeof *neighbours, "neighbours");
@@ -135,7 +135,7 @@ static int run_beside(const shimmy_session *session, const af_request *request, 
     shimmy_job job = {.on_logits = info.generates ? print_logits : print_state};
     if (!status) status = shimmy_job_run(&job, session->engine, request, error);
     stop_neighbours(neighbours, count);
-    if (!status && warm) fprintf(stderr, "shimmy: %u tokens came from the cache\n", job.cached_tokens);
+    if (!status && tell) fprintf(stderr, "shimmy: %u tokens came from the cache\n", job.cached_tokens);
     return status;
 }
 
@@ -154,7 +154,8 @@ static int run_logits(const shimmy_options *options, const af_ids *ids, const ui
     request.max_tokens = 0;
     request.want = want;
     if (options->warm) status = run_before(&session, &request, error);
-    if (!status) status = run_beside(&session, &request, (size_t)options->neighbours, options->warm, error);
+    if (!status)
+        status = run_beside(&session, &request, (size_t)options->neighbours, options->warm || engine.cache_dir, error);
     shimmy_session_close(&session);
     return status;
 }

@@ -40,7 +40,7 @@ typedef struct shimmy_options {
     bool json, help;
 
     /* Which model, and how it runs. */
-    const char *model_path, *model_dirs, *chat_template, *device, *gpu_layers, *kv, *cache_ram, *speculate;
+    const char *model_path, *model_dirs, *chat_template, *device, *gpu_layers, *kv, *cache_ram, *cache_dir, *cache_disk, *speculate;
     int64_t ctx, parallel, queue, threads, prefill_chunk, n_cpu_moe;
     bool exact, cpu_moe;
 

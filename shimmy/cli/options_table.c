@@ -164,6 +164,13 @@ const shimmy_option shimmy_option_table[] = {
      SHIMMY_SERVE | SHIMMY_GENERATE,
      "ngram (default): where words of prompt and answer come again, several tokens are checked in one step; on the CPU, "
      "where it pays; the text is the same"},
+    {"cache-dir", SHIMMY_TEXT, "FOLDER", "SHIMMY_CACHE_DIR", AT(cache_dir), 0, 0, NULL,
+     SHIMMY_SERVE | SHIMMY_GENERATE | SHIMMY_LOGITS,
+     "keep such texts on disk too, so that they need not run again after a restart; the folder holds what users wrote and "
+     "is made for you alone; default: nothing goes to disk"},
+    {"cache-disk", SHIMMY_TEXT, "BYTES", "SHIMMY_CACHE_DISK", AT(cache_disk), 0, 0, NULL,
+     SHIMMY_SERVE | SHIMMY_GENERATE | SHIMMY_LOGITS,
+     "what the folder's files may take, all models together (default 4G); those used longest ago go first"},
     {"prefill-chunk", SHIMMY_NUMBER, "N", "SHIMMY_PREFILL_CHUNK", AT(prefill_chunk), 1, 65536, NULL, ENGINE,
      "prompt tokens run in one step (default 512); results do not depend on it"},
     {"exact", SHIMMY_FLAG, NULL, NULL, AT(exact), 0, 0, NULL, ENGINE,

@@ -23,8 +23,8 @@ static af_kv_type kv_type(const char *name) {
     return (af_kv_type)type;
 }
 
-#define MOST_LAYERS    65535
-#define MOST_CACHE_RAM (1ull << 50) /* bytes */
+#define MOST_LAYERS 65535
+#define MOST_CACHE  (1ull << 50) /* bytes */
 
 static int read_gpu_layers(const char *text, int32_t *out, af_error *error) {
     if (!text || strcmp(text, "auto") == 0) return 0;
@@ -36,19 +36,19 @@ static int read_gpu_layers(const char *text, int32_t *out, af_error *error) {
     return 0;
 }
 
-/* "auto", or bytes, with K, M or G of 1024, its square or its cube. */
-static int read_cache_ram(const char *text, uint64_t *out, af_error *error) {
+/* Bytes, with K, M or G of 1024, its square or its cube; and a word that leaves the default, or NULL. */
+static int read_bytes(const char *option, const char *word, const char *text, uint64_t *out, af_error *error) {
     static const char units[] = "KMG";
-    if (!text || strcmp(text, "auto") == 0) return 0;
+    if (!text || (word && strcmp(text, word) == 0)) return 0;
     char *end;
     errno = 0;
     const unsigned long long number = strtoull(text, &end, 10);
     const char *unit = *end ? strchr(units, *end) : NULL;
     const unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    if (*text < '0' || *text > '9' || end[unit != NULL] || errno || number > MOST_CACHE_RAM >> shift)
+    if (*text < '0' || *text > '9' || end[unit != NULL] || errno || number > MOST_CACHE >> shift)
         return af_fail(error, SHIMMY_USAGE,
-                       "--cache-ram: found \"%s\", allowed: auto, or bytes to %lluG, with K, M or G or without", text,
-                       MOST_CACHE_RAM >> 30);
+                       "--%s: found \"%s\", allowed: %s%sbytes to %lluG, with K, M or G or without", option, text,
+                       word ? word : "", word ? ", or " : "", MOST_CACHE >> 30);
     *out = (uint64_t)number << shift;
     return 0;
 }
@@ -65,10 +65,12 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
     e.prefill_chunk = number_or(options->prefill_chunk, e.prefill_chunk);
     if (options->kv) e.kv = kv_type(options->kv);
     if (options->speculate && !strcmp(options->speculate, "off")) e.speculate = AF_SPECULATE_OFF;
+    if (options->cache_dir && *options->cache_dir) e.cache_dir = options->cache_dir;
     e.exact = options->exact;
     e.cpu_moe = options->cpu_moe ? MOST_LAYERS : number_or(options->n_cpu_moe, e.cpu_moe);
     int status = read_gpu_layers(options->gpu_layers, &e.gpu_layers, error);
-    if (!status) status = read_cache_ram(options->cache_ram, &e.cache_ram, error);
+    if (!status) status = read_bytes("cache-ram", "auto", options->cache_ram, &e.cache_ram, error);
+    if (!status) status = read_bytes("cache-disk", NULL, options->cache_disk, &e.cache_disk, error);
     *out = e;
     return status;
 }

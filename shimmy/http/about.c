@@ -121,6 +121,11 @@ typedef enum number {
     LOADED,
     LOADS,
     AWAITING,
+    KEPT,
+    DISK,
+    SAVED,
+    RESTORED,
+    REFUSED,
     NUMBERS
 } number;
 
@@ -160,6 +165,11 @@ static void count_model(void *user, const shimmy_model_view *view) {
         af_engine_get_info(view->loaded->engine, &info);
         one.numbers[BATCH] = info.parallel;
         one.numbers[QUEUE] = info.queue;
+        one.numbers[KEPT] = info.kept_pages;
+        one.numbers[DISK] = info.disk_bytes;
+        one.numbers[SAVED] = info.disk_saved;
+        one.numbers[RESTORED] = info.disk_restored;
+        one.numbers[REFUSED] = info.disk_refused;
         write_info(&c->info, view->name, info.device);
     }
     af_buf_append(&c->models, &one, sizeof one);
@@ -182,6 +192,11 @@ static void write_by_model(af_buf *out, const af_buf *models, bool labels) {
         [LOADED] = {"shimmy_model_loaded", "gauge", "Whether the model is in memory"},
         [LOADS] = {"shimmy_model_loads_total", "counter", "How often the model was loaded"},
         [AWAITING] = {"shimmy_model_requests_waiting", "gauge", "Requests that wait for the model to be loaded"},
+        [KEPT] = {"shimmy_kept_pages", "gauge", "Pages of 32 tokens in memory that requests may begin with"},
+        [DISK] = {"shimmy_disk_bytes", "gauge", "Bytes in the folder of --cache-dir"},
+        [SAVED] = {"shimmy_disk_saved_pages_total", "counter", "Pages written to disk since the model was loaded"},
+        [RESTORED] = {"shimmy_disk_restored_pages_total", "counter", "Pages read again from disk, likewise"},
+        [REFUSED] = {"shimmy_disk_refused_total", "counter", "Files on disk that were damaged and removed, likewise"},
     };
     const counted *all = (const void *)models->p;
     for (size_t i = 0; i < NUMBERS; i++) {

@@ -149,6 +149,13 @@ typedef struct af_backend_ops {
      * NULL where a backend has no such way. */
     int (*decode)(af_backend *backend, const af_matrix *w, uint32_t row_begin, uint32_t row_count, float *out,
                   af_error *error);
+    /* Whole pages of the KV cache as bytes, to be kept elsewhere, between batches alone; what is written is what was
+     * read. page_bytes is the size of a group's; page_kind says what of the device decides over their bits, beside the
+     * plan and the options. NULL, all four, where a backend has no such way. */
+    uint64_t (*page_bytes)(const af_backend *backend, uint32_t group);
+    void (*page_kind)(const af_backend *backend, char *text, size_t size);
+    int (*read_page)(af_backend *backend, uint32_t group, uint32_t page, void *bytes, af_error *error);
+    int (*write_page)(af_backend *backend, uint32_t group, uint32_t page, const void *bytes, af_error *error);
     /* Whether the device is gone for good, after a call failed: nothing but close makes sense then. NULL: never. */
     bool (*lost)(const af_backend *backend);
     void (*close)(af_backend *backend);

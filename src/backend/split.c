@@ -171,6 +171,45 @@ static uint64_t split_kv_bytes(const af_backend *backend) {
     return bytes;
 }
 
+/* ---- Pages: the GPU's part, then the CPU's ---- */
+
+static uint64_t split_page_bytes(const af_backend *backend, uint32_t group) {
+    const split *s = (const split *)backend;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < AF_PLAN_SIDES; i++) bytes += s->sides[i]->ops->page_bytes(s->sides[i], group);
+    return bytes;
+}
+
+static void split_page_kind(const af_backend *backend, char *text, size_t size) {
+    const split *s = (const split *)backend;
+    char kinds[AF_PLAN_SIDES][512];
+    for (uint32_t i = 0; i < AF_PLAN_SIDES; i++) s->sides[i]->ops->page_kind(s->sides[i], kinds[i], sizeof kinds[i]);
+    snprintf(text, size, "%u layers, without the experts of %u, on %s; %s", layers_of(&s->cut->parts[AF_SIDE_GPU]),
+             experts_lent(s), kinds[AF_SIDE_GPU], kinds[AF_SIDE_CPU]);
+}
+
+static int split_read_page(af_backend *backend, uint32_t group, uint32_t page, void *bytes, af_error *error) {
+    const split *s = (const split *)backend;
+    unsigned char *to = bytes;
+    int status = AF_OK;
+    for (uint32_t i = 0; i < AF_PLAN_SIDES && status == AF_OK; i++) {
+        status = s->sides[i]->ops->read_page(s->sides[i], group, page, to, error);
+        to += s->sides[i]->ops->page_bytes(s->sides[i], group);
+    }
+    return status;
+}
+
+static int split_write_page(af_backend *backend, uint32_t group, uint32_t page, const void *bytes, af_error *error) {
+    const split *s = (const split *)backend;
+    const unsigned char *from = bytes;
+    int status = AF_OK;
+    for (uint32_t i = 0; i < AF_PLAN_SIDES && status == AF_OK; i++) {
+        status = s->sides[i]->ops->write_page(s->sides[i], group, page, from, error);
+        from += s->sides[i]->ops->page_bytes(s->sides[i], group);
+    }
+    return status;
+}
+
 static bool split_lost(const af_backend *backend) {
     const af_backend *gpu = ((const split *)backend)->sides[AF_SIDE_GPU];
     return gpu->ops->lost && gpu->ops->lost(gpu);
@@ -198,6 +237,10 @@ static const af_backend_ops split_ops = {.name = "split",
                                          .describe = split_describe,
                                          .threads = split_threads,
                                          .kv_bytes = split_kv_bytes,
+                                         .page_bytes = split_page_bytes,
+                                         .page_kind = split_page_kind,
+                                         .read_page = split_read_page,
+                                         .write_page = split_write_page,
                                          .lost = split_lost,
                                          .close = split_close};
 

@@ -82,6 +82,10 @@ void *af_os_library_symbol(void *library, const char *name); /* NULL if there is
 /* The path of a file that lies beside the running executable; false if there is none. */
 bool af_os_beside_executable(const char *name, char *out, size_t out_size);
 
+/* What the linker named this build by, at most `room` bytes: another build has other ones. Returns how many; 0: it has
+ * no such name. */
+size_t af_os_build_id(unsigned char *out, size_t room);
+
 /* ---- Threads ---- */
 
 typedef struct af_thread af_thread;

@@ -24,6 +24,7 @@ bool af_step_can_run_ahead(const af_engine *engine) {
     const af_step *step = &engine->step;
     if (engine->backend->ops->in_flight < 2 || step->prompt_tokens > 0) return false;
     if (step->token_count != step->job_count || step->row_count != step->job_count) return false;
+    if (step->job_count != engine->running_count) return false; /* somebody waits for a disk */
     for (uint32_t i = 0; i < step->token_count; i++)
         if (step->tokens[i].choose != AF_CHOOSE_GREEDY) return false;
     return true;

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BUSY_SAVES 1 /* pages that are copied for the disk in a step, a millisecond's work */
+
 /* ---- Submitting and cancelling: any thread ---- */
 
 static int enqueue(af_engine *engine, af_job *job, uint64_t *id, af_error *error) {
@@ -66,7 +68,13 @@ void af_engine_get_info(const af_engine *engine, af_engine_info *out) {
     out->generated_tokens = engine->generated_tokens;
     out->accepted_tokens = engine->accepted_tokens;
     out->rejected_tokens = engine->rejected_tokens;
+    out->kept_pages = engine->kept_pages;
     af_mutex_unlock(engine->mutex);
+    const af_page_stats disk = af_disk_stats(engine->disk);
+    out->disk_bytes = disk.bytes;
+    out->disk_saved = disk.saved;
+    out->disk_restored = disk.restored;
+    out->disk_refused = disk.refused;
 }
 
 /* ---- The engine's thread ---- */
@@ -82,7 +90,11 @@ static void remove_from(af_job **jobs, uint32_t *count, const af_job *job) {
 void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id_count, af_finish finish,
                    const af_error *error) {
     remove_from(engine->running, &engine->running_count, job);
-    if (job->seq && finish != AF_FINISH_ERROR) af_kv_keep(engine->kv, job->seq, job->tokens, job->done);
+    af_disk_leave(engine->disk, job);
+    if (job->seq && finish != AF_FINISH_ERROR) {
+        af_kv_keep(engine->kv, job->seq, job->tokens, job->done);
+        af_disk_note(engine->disk, job);
+    }
     af_kv_seq_release(engine->kv, job->seq);
     af_mutex_lock(engine->mutex);
     remove_from(engine->live, &engine->live_count, job);
@@ -123,8 +135,20 @@ static void prepare_admitted(af_engine *engine) {
     }
 }
 
+/* Texts go to disk while there is nothing else to do. */
+static void save_while_idle(af_engine *engine) {
+    for (bool left = engine->disk != NULL; left;) {
+        af_mutex_lock(engine->mutex);
+        const bool idle = engine->live_count == 0 && !engine->closing;
+        af_mutex_unlock(engine->mutex);
+        left = idle && af_disk_save(engine, AF_PAGE_SLOTS);
+        if (left) af_disk_pause(engine->disk);
+    }
+}
+
 /* Sleeps until there is work, ends what is to be ended, admits. False when the engine closes. */
 static bool prepare_step(af_engine *engine) {
+    save_while_idle(engine);
     af_mutex_lock(engine->mutex);
     while (engine->live_count == 0 && !engine->closing) af_cond_wait(engine->changed, engine->mutex);
     uint32_t ending = collect_ending(engine);
@@ -156,6 +180,7 @@ static bool have_backend(af_engine *engine) {
     if (engine->backend) return true;
     if (engine->open(engine->plan, &engine->options, &engine->backend, &error) == AF_OK) {
         af_log(AF_LOG_WARNING, "the device was opened again");
+        af_disk_check(engine);
         return true;
     }
     engine->backend = NULL;
@@ -169,6 +194,7 @@ void af_engine_drop_lost(af_engine *engine, const af_error *error) {
     if (!engine->open || !backend->ops->lost || !backend->ops->lost(backend)) return;
     af_log(AF_LOG_ERROR, "%s", error->text);
     end_running(engine, false, error);
+    for (uint32_t i = 0; i < engine->running_count; i++) af_disk_begin_anew(engine, engine->running[i]);
     af_kv_forget(engine->kv);
     engine->backend = NULL;
     backend->ops->close(backend);
@@ -181,7 +207,9 @@ static void serve(void *user) {
         if (!have_backend(engine)) continue;
         af_step_run(engine);
         if (!engine->backend) return;
+        af_disk_save(engine, BUSY_SAVES);
     }
+    af_disk_flush(engine);
     engine->over = true;
 }
 
@@ -222,6 +250,15 @@ static int allocate(af_engine *engine, const af_engine_options *options, af_erro
     return af_kv_open(engine->plan, pages, options->ctx, options->parallel, keep, &engine->kv, error);
 }
 
+static int open_disk(af_engine *engine, const af_engine_parts *parts, af_error *error) {
+    if (!engine->options.cache_dir) return AF_OK;
+    if (engine->options.cache_ram == 0)
+        return af_fail(error, AF_EINVAL, "cache_dir: nothing can be kept on disk where cache_ram is 0");
+    if (af_kv_keeps(engine->kv)) return af_disk_open(engine, parts->model, &engine->disk, error);
+    af_log(AF_LOG_INFO, "nothing is kept on disk: this model's states cannot be taken up again");
+    return AF_OK;
+}
+
 static int keep_device(af_engine *engine, const char *name, af_error *error) {
     engine->asked_device = strdup(name ? name : "auto");
     engine->options.device = engine->asked_device;
@@ -230,6 +267,7 @@ static int keep_device(af_engine *engine, const char *name, af_error *error) {
 
 /* All but the backend. */
 static void release(af_engine *engine) {
+    af_disk_close(engine->disk);
     af_kv_close(engine->kv);
     af_step_close(&engine->step);
     af_cond_close(engine->changed);
@@ -265,6 +303,7 @@ int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *o
     parts->backend->ops->describe(parts->backend, engine->device, sizeof engine->device);
     int rc = keep_device(engine, options->device, error);
     if (rc == 0) rc = allocate(engine, options, error);
+    if (rc == 0) rc = open_disk(engine, parts, error);
     if (rc == 0) rc = af_thread_start(&engine->thread, "airframe", run_engine, engine, error);
     if (rc < 0) {
         release(engine);
@@ -304,12 +343,17 @@ static int find_parts(const af_model *model, af_engine_parts *parts, af_error *e
 
 int af_engine_open(const af_model *model, const af_engine_options *asked, af_engine **out, af_error *error) {
     af_engine_options options = asked ? *asked : af_engine_options_default();
+    unsigned char fingerprint[AF_SHA256_BYTES];
     af_engine_parts parts = {0};
     int rc = find_parts(model, &parts, error);
     if (rc == 0) rc = af_settle_options(parts.plan, &options, &parts.ctx_from_memory, error);
     if (rc == 0) rc = open_backend(parts.plan, &options, &parts.backend, error);
     if (rc < 0) return rc;
     parts.open = open_backend;
+    if (options.cache_dir) {
+        af_model_fingerprint(model, fingerprint);
+        parts.model = fingerprint;
+    }
     rc = af_engine_open_with(&parts, &options, out, error);
     if (rc < 0) parts.backend->ops->close(parts.backend);
     return rc;

@@ -4,6 +4,7 @@
  *     job_choice.c  how its tokens are chosen, and how likely they were
  *     step.c      one step: which tokens run, and what becomes of the rows that come back
  *     reuse.c     what of a prompt need not run, because it is kept or another request is about to run it
+ *     disk.c, disk_restore.c  what is kept on disk too
  *     pooling.c   from states to an embedding
  *     draft.c, draft_cost.c, speculate.c  guesses that a step checks several of, where that pays
  *     ahead.c     several greedy steps in flight, on a device that chooses tokens itself
@@ -29,6 +30,7 @@
 #define AF_ENGINE_INTERNAL_H
 
 #include "base/os.h"
+#include "engine/disk.h"
 #include "engine/draft.h"
 #include "engine/draft_cost.h"
 #include "engine/kv.h"
@@ -62,8 +64,9 @@ typedef struct af_job {
     af_kv_seq *seq;
     uint32_t done;   /* positions in the cache */
     uint32_t cached; /* of those, the ones that were there before */
-    bool waits;      /* in this step, for another that runs the same prompt */
-    int32_t last;    /* the token chosen last */
+    bool waits;      /* in this step, for another that runs the same prompt, or for the disk */
+    af_restore restore;
+    int32_t last; /* the token chosen last */
     uint32_t completion;
     af_sampler *sampler;
     int32_t ends[AF_ENDS_MAX]; /* tokens that end it beside the vocabulary's */
@@ -142,6 +145,7 @@ struct af_engine {
     af_engine_options options;
     char *asked_device; /* of options */
     af_kv *kv;
+    af_disk *disk; /* NULL: nothing is kept on disk */
     uint32_t ctx, parallel, queue, prefill_chunk;
     bool ctx_from_memory, trace_chunks;
     bool speculates; /* drafts are made, where they pay */
@@ -163,6 +167,7 @@ struct af_engine {
     uint64_t next_id, prompt_tokens, generated_tokens, accepted_tokens, rejected_tokens;
     uint32_t threads;
     uint64_t kv_bytes;
+    uint32_t kept_pages;
     bool closing;
     af_thread *thread;
 };
@@ -174,6 +179,7 @@ typedef struct af_engine_parts {
     af_backend *backend; /* the engine's from success on; on failure still the caller's */
     af_backend_fn open;  /* again, after its device was lost; NULL: it is not */
     bool ctx_from_memory;
+    const unsigned char *model; /* 32 bytes that tell it from others, for options->cache_dir */
 } af_engine_parts;
 
 int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *options, af_engine **out,

@@ -55,6 +55,14 @@ void af_kv_keep(af_kv *kv, af_kv_seq *seq, const int32_t *tokens, uint32_t done)
 /* Gives a sequence that stands at `done` the kept pages that follow there, as far as position `most`. Returns where it
  * stands now. It must have kept what it has. */
 uint32_t af_kv_adopt(af_kv *kv, af_kv_seq *seq, const int32_t *tokens, uint32_t done, uint32_t most);
+/* For who keeps pages elsewhere too. The node (prefix_cache.h) that goes on from `node` with a page of ids, and its
+ * kept pages; AF_KV_NONE: there is none. Valid until something else is done. */
+uint32_t af_kv_find(const af_kv *kv, uint32_t node, const int32_t *ids, uint32_t pages[AF_PLAN_GROUPS]);
+/* How many of the next `count` pages, of which groups[i] says in bits what there is, bring a sequence furthest: as many
+ * as end where it would see all it may. It must have kept what it has. */
+uint32_t af_kv_reach(const af_kv *kv, const af_kv_seq *seq, const uint32_t *groups, uint32_t count);
+/* Pages that texts kept now are long. */
+uint32_t af_kv_kept(const af_kv *kv);
 /* Keeps nothing any more: what the pages held is gone. No sequence may hold a page. */
 void af_kv_forget(af_kv *kv);
 

@@ -10,6 +10,7 @@
 #include "engine/kv_internal.h"
 
 #include <assert.h>
+#include <string.h>
 
 bool af_kv_can_keep(const af_plan *plan) {
     return !plan->whole && plan->carry_count == 0 && plan->group_count > 0;
@@ -139,6 +140,26 @@ static uint32_t longest_prefix(const af_kv *kv, const af_kv_seq *seq, const int3
         *pages = page + 1;
     }
     return best;
+}
+
+uint32_t af_kv_find(const af_kv *kv, uint32_t node, const int32_t *ids, uint32_t pages[AF_PLAN_GROUPS]) {
+    const uint32_t found = af_prefix_find(&kv->cache, node, ids);
+    if (found != AF_KV_NONE) memcpy(pages, kv->cache.nodes[found].pages, AF_PLAN_GROUPS * sizeof *pages);
+    return found;
+}
+
+uint32_t af_kv_reach(const af_kv *kv, const af_kv_seq *seq, const uint32_t *groups, uint32_t count) {
+    uint32_t runs[AF_PLAN_GROUPS] = {0}, best = 0;
+    for (uint32_t g = 0; g < kv->group_count; g++) runs[g] = seq->held[g].end - seq->held[g].first;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t g = 0; g < kv->group_count; g++) runs[g] = groups[i] >> g & 1 ? runs[g] + 1 : 0;
+        if (is_enough(kv, runs, seq->known + i + 1)) best = i + 1;
+    }
+    return best;
+}
+
+uint32_t af_kv_kept(const af_kv *kv) {
+    return kv->cache.used;
 }
 
 static void take_over(af_kv *kv, af_kv_seq *seq, uint32_t node, uint32_t pages) {

@@ -36,6 +36,10 @@ const af_tokenizer *af_model_tokenizer(const af_model *model) {
     return model->tokenizer;
 }
 
+void af_model_fingerprint(const af_model *model, unsigned char out[32]) {
+    af_gguf_fingerprint(model->file, out);
+}
+
 int af_model_explain_text(const af_model *model, af_error *error) {
     if (error) *error = model->no_tokenizer;
     return model->no_tokenizer.code;

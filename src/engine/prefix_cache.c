@@ -61,6 +61,7 @@ uint32_t af_prefix_add(af_prefix_cache *cache, uint32_t parent, const int32_t id
     memcpy(n->ids, ids, sizeof n->ids);
     for (size_t g = 0; g < AF_PLAN_GROUPS; g++) n->pages[g] = AF_KV_NONE;
     *bucket = node;
+    cache->used++;
     cache->nodes[parent].children++;
     return node;
 }
@@ -81,4 +82,5 @@ void af_prefix_remove(af_prefix_cache *cache, uint32_t node) {
     cache->nodes[n->parent].children--;
     n->next = cache->free;
     cache->free = node;
+    cache->used--;
 }

@@ -26,9 +26,9 @@ typedef struct af_prefix_node {
 } af_prefix_node;
 
 typedef struct af_prefix_cache {
-    af_prefix_node *nodes; /* (capacity + 1), the root first; NULL: nothing is kept */
-    uint32_t *buckets;     /* (bucket_mask + 1) */
-    uint32_t bucket_mask, free;
+    af_prefix_node *nodes;            /* (capacity + 1), the root first; NULL: nothing is kept */
+    uint32_t *buckets;                /* (bucket_mask + 1) */
+    uint32_t bucket_mask, free, used; /* nodes: the first free one; how many are not, the root aside */
 } af_prefix_cache;
 
 /* Room for `capacity` nodes beside the root. */

@@ -26,6 +26,7 @@ static bool is_behind_another(const af_engine *engine, uint32_t index) {
 
 static void adopt(af_engine *engine, af_job *job) {
     const uint32_t before = job->done;
+    if (af_disk_restores(&job->restore)) return;
     job->done = af_kv_adopt(engine->kv, job->seq, job->tokens, before, job->reusable);
     job->cached += job->done - before;
 }
@@ -39,6 +40,9 @@ void af_reuse_prefixes(af_engine *engine) {
     for (uint32_t i = 0; i < engine->running_count; i++) {
         af_job *job = engine->running[i];
         adopt(engine, job);
-        job->waits = is_behind_another(engine, i);
+        job->waits = is_behind_another(engine, i) || af_disk_restore(engine, job);
     }
+    af_mutex_lock(engine->mutex);
+    engine->kept_pages = af_kv_kept(engine->kv);
+    af_mutex_unlock(engine->mutex);
 }

@@ -18,7 +18,8 @@ af_engine_options af_engine_options_default(void) {
                                .queue = 64,
                                .prefill_chunk = 512,
                                .kv = AF_KV_F16,
-                               .cache_ram = AF_CACHE_RAM_AUTO};
+                               .cache_ram = AF_CACHE_RAM_AUTO,
+                               .cache_disk = UINT64_C(4) << 30};
 }
 
 /* ---- Sampling and requests ---- */

@@ -271,7 +271,10 @@ void af_step_run(af_engine *engine) {
     end_finished_prompts(engine); /* those that need nothing run */
     build_batch(engine);
     af_step *step = &engine->step;
-    if (step->token_count == 0) return;
+    if (step->token_count == 0) {
+        af_disk_wait(engine);
+        return;
+    }
     if (af_step_can_run_ahead(engine)) {
         af_step_ahead(engine);
         return;

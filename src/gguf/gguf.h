@@ -91,6 +91,9 @@ bool af_gguf_array_string(const af_gguf_array *array, size_t i, af_slice *out);
 bool af_gguf_array_i64(const af_gguf_array *array, size_t i, int64_t *out);
 bool af_gguf_array_f64(const af_gguf_array *array, size_t i, double *out);
 
+/* 32 bytes that tell this model from others (gguf_fingerprint.c). */
+void af_gguf_fingerprint(const af_gguf *file, unsigned char out[32]);
+
 /* For `probe --metadata` and tests: key and a printable value of entry i. */
 af_slice af_gguf_key_at(const af_gguf *file, size_t i);
 void af_gguf_value_text(const af_gguf *file, size_t i, af_buf *out); /* long values are shortened */

@@ -276,6 +276,10 @@ static const af_backend_ops cpu_backend_ops = {.name = "cpu",
                                                .describe = cpu_describe,
                                                .threads = cpu_threads,
                                                .kv_bytes = cpu_kv_bytes,
+                                               .page_bytes = af_cpu_page_bytes,
+                                               .page_kind = af_cpu_page_kind,
+                                               .read_page = af_cpu_read_page,
+                                               .write_page = af_cpu_write_page,
                                                .close = cpu_close};
 
 static int check_count(const char *what, uint32_t found, uint32_t most, af_error *error) {

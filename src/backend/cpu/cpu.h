@@ -120,6 +120,12 @@ int af_cpu_run_span(af_backend *backend, const af_span *span, af_error *error);
 int af_cpu_end(af_backend *backend, af_ticket *ticket, af_error *error);
 int af_cpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
 
+/* cpu_pages.c: of the table's names. */
+uint64_t af_cpu_page_bytes(const af_backend *backend, uint32_t group);
+void af_cpu_page_kind(const af_backend *backend, char *text, size_t size);
+int af_cpu_read_page(af_backend *backend, uint32_t group, uint32_t page, void *bytes, af_error *error);
+int af_cpu_write_page(af_backend *backend, uint32_t group, uint32_t page, const void *bytes, af_error *error);
+
 /* Calls fn for ranges of rows that make up 0 .. rows - 1: at once on this thread where `width` floats a row are little
  * work, else on the pool. */
 typedef void (*af_cpu_range_fn)(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end);

@@ -270,10 +270,11 @@ static void open_results(af_gpu_backend *b, int *status, af_error *error) {
 
 static void release_buffers(af_gpu_backend *b) {
     af_gpu *gpu = b->gpu;
-    WGPUBuffer *const single[] = {
-        &b->small,  &b->normed,    &b->packets,   &b->attended_packets, &b->hidden_packets, &b->raw,
-        &b->logits, &b->states,    &b->bests,     &b->choices,          &b->parts,          &b->batch_info,
-        &b->tops,   &b->unused[0], &b->unused[1], &b->crossing,         &b->halves,         &b->factors};
+    WGPUBuffer *const single[] = {&b->small,          &b->normed,    &b->packets,   &b->attended_packets,
+                                  &b->hidden_packets, &b->raw,       &b->logits,    &b->states,
+                                  &b->bests,          &b->choices,   &b->parts,     &b->batch_info,
+                                  &b->tops,           &b->unused[0], &b->unused[1], &b->crossing,
+                                  &b->page,           &b->halves,    &b->factors};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
         if (!b->values[v].shared) af_gpu_buffer_free(gpu, b->values[v].buffer);
@@ -343,6 +344,10 @@ static const af_backend_ops gpu_ops = {.name = "gpu",
                                        .describe = gpu_describe,
                                        .threads = gpu_threads,
                                        .kv_bytes = gpu_kv_bytes,
+                                       .page_bytes = af_gpu_page_bytes,
+                                       .page_kind = af_gpu_page_kind,
+                                       .read_page = af_gpu_read_page,
+                                       .write_page = af_gpu_write_page,
                                        .decode = af_gpu_decode,
                                        .lost = gpu_lost,
                                        .close = gpu_close};

@@ -176,6 +176,8 @@ typedef struct af_gpu_backend {
     WGPUBuffer crossing;            /* values on their way to another backend; NULL: none ever went */
     uint64_t crossing_bytes;
     int crossing_mapped; /* af_gpu_map */
+    WGPUBuffer page;     /* of the KV cache, on its way out; NULL: none ever went */
+    int page_mapped;     /* likewise */
     af_gpu_ticket tickets[AF_GPU_IN_FLIGHT];
     af_ticket last_ticket;
     uint32_t top_room;           /* longer lists are not used */
@@ -251,6 +253,12 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
  * (shaders/runs.wgsl), their number. */
 void af_gpu_close_carries(af_gpu_backend *b);
 uint32_t af_gpu_runs_of(const af_gpu_backend *b, const af_batch *batch, uint32_t *out);
+
+/* gpu_pages.c: of the table's names (backend.h). */
+uint64_t af_gpu_page_bytes(const af_backend *backend, uint32_t group);
+void af_gpu_page_kind(const af_backend *backend, char *text, size_t size);
+int af_gpu_read_page(af_backend *backend, uint32_t group, uint32_t page, void *bytes, af_error *error);
+int af_gpu_write_page(af_backend *backend, uint32_t group, uint32_t page, const void *bytes, af_error *error);
 
 /* gpu_trace.c: operations of a batch one by one, each one's values shown to the hook. */
 int af_gpu_run_hooked(af_gpu_backend *b, size_t first, size_t end, af_error *error);
