@@ -9,8 +9,8 @@ import stat
 
 import pytest
 
-from server import real_server
-from support import MODELS, SANITIZED, shimmy
+from server import Server, counter_model
+from support import EXE, MODELS, SANITIZED, shimmy
 
 NANO = ["nano-llama-q4_k_m.gguf", "nano-gemma3-q8_0.gguf", "nano-gpt-oss-f32.gguf", "nano-deepseek2-f32.gguf"]
 REAL = ["SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"]
@@ -95,19 +95,21 @@ def test_damaged_files_are_removed_and_the_prompt_runs(tmp_path):
 def test_a_conversation_goes_on_after_the_server_was_restarted(tmp_path):
     folder = tmp_path / "cache"
     talk = [{"role": "user", "content": "x" * 300}]
+    model = counter_model(tmp_path)
+    start = lambda *how: Server(EXE, "serve", "--model-path", model, "--bind", "127.0.0.1:0", *how)
 
     def turn(server):
         answer = server.post("/v1/chat/completions", {"messages": talk, "temperature": 0})[2]
         return answer["choices"][0], answer["usage"]
 
-    with real_server(tmp_path, "--cache-dir", folder) as server:
+    with start("--cache-dir", folder) as server:
         first, usage = turn(server)
         assert usage["prompt_tokens_details"]["cached_tokens"] == 0
         length = usage["prompt_tokens"]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(f.stat().st_mode) for f in folder.iterdir()} == {0o600}
     times = {f: f.stat().st_mtime for f in folder.iterdir()}
-    with real_server(tmp_path, "--cache-dir", folder) as server:
+    with start("--cache-dir", folder) as server:
         assert server.metric("shimmy_disk_bytes") == sum(f.stat().st_size for f in folder.iterdir())
         assert turn(server) == (first, {**usage, "prompt_tokens_details": {"cached_tokens": (length - 1) // 32 * 32}})
         assert server.metric("shimmy_disk_restored_pages_total") == (length - 1) // 32
@@ -116,7 +118,7 @@ def test_a_conversation_goes_on_after_the_server_was_restarted(tmp_path):
         talk += [first["message"], {"role": "user", "content": "y" * 100}]
         second, usage = turn(server)
     assert all(f.stat().st_mtime >= times[f] for f in times)
-    with real_server(tmp_path, "--cache-dir", folder) as server, real_server(tmp_path, "--cache-ram", 0) as cold:
+    with start("--cache-dir", folder) as server, start("--cache-ram", 0) as cold:
         again, then = turn(server)
         assert again == second == turn(cold)[0]
         assert then["prompt_tokens_details"]["cached_tokens"] == (then["prompt_tokens"] - 1) // 32 * 32

@@ -64,7 +64,7 @@ static void a_text_need_not_run_again_after_a_restart(void **state) {
         const char *folder = fresh();
         int32_t ids[1100];
         fill(ids, 1000, 3);
-        go_on(ids, 1000, 90);
+        words_by_history(ids, 1000, 90);
         bench b = recalling(&of, options_for(folder));
         assert_int_equal(run(&b, ids, 1000, 50), 0);
         bench_close(&b);
@@ -86,7 +86,7 @@ static void a_text_that_parts_from_one_on_disk_takes_what_is_before(void **state
     const af_plan of = plan_of(0);
     int32_t ids[400], other[400];
     fill(ids, 300, 1);
-    go_on(ids, 300, 3);
+    words_by_history(ids, 300, 3);
     bench b = recalling(&of, options_for(folder));
     run(&b, ids, 300, 3);
     bench_close(&b);
@@ -94,7 +94,7 @@ static void a_text_that_parts_from_one_on_disk_takes_what_is_before(void **state
         b = recalling(&of, options_for(folder));
         memcpy(other, ids, sizeof other);
         other[at] = other[at] == FAKE_WORD ? FAKE_WORD + 1 : FAKE_WORD;
-        go_on(other, 300, 3);
+        words_by_history(other, 300, 3);
         assert_int_equal(run(&b, other, 300, 3), at / 32 * 32);
         bench_close(&b);
     }
@@ -111,7 +111,7 @@ static void what_left_memory_comes_from_disk(void **state) {
         for (uint32_t text = 0; text < 6; text++) { /* each takes all of memory */
             int32_t ids[256];
             fill(ids, 230, text);
-            go_on(ids, 230, 20);
+            words_by_history(ids, 230, 20);
             assert_int_equal(run(&b, ids, 230, 20), round ? 224 : 0);
             while (info_of(&b).disk_saved < (round ? 42 : 7 * (text + 1))) usleep(1000);
         }
@@ -127,7 +127,7 @@ static void other_settings_and_other_devices_take_nothing(void **state) {
     const char *folder = fresh();
     int32_t ids[110];
     fill(ids, 100, 5);
-    go_on(ids, 100, 4);
+    words_by_history(ids, 100, 4);
     bench b = recalling(&plan, options_for(folder));
     run(&b, ids, 100, 4);
     bench_close(&b);
@@ -172,7 +172,7 @@ static void where_nothing_can_be_kept_nothing_goes_to_disk(void **state) {
     af_plan recurrent = plan;
     int32_t ids[110];
     fill(ids, 100, 5);
-    go_on(ids, 100, 4);
+    words_by_history(ids, 100, 4);
     recurrent.carries = &carry;
     recurrent.carry_count = 1;
     bench b = recalling(&recurrent, options);
@@ -224,7 +224,7 @@ static void what_is_damaged_cut_or_gone_runs_again(void **state) {
             const char *folder = fresh();
             int32_t ids[310];
             fill(ids, 300, 8);
-            go_on(ids, 300, 5);
+            words_by_history(ids, 300, 5);
             bench b = recalling(&of, options_for(folder));
             run(&b, ids, 300, 5);
             bench_close(&b);
@@ -250,7 +250,7 @@ static void one_damaged_page_costs_what_comes_after_it(void **state) {
         const char *folder = fresh();
         int32_t ids[310];
         fill(ids, 300, 8);
-        go_on(ids, 300, 5);
+        words_by_history(ids, 300, 5);
         for (int i = 0; i < 2; i++) {
             const af_plan *which = i ? &windowed : &of;
             bench b = recalling(which, options_for(folder));
@@ -276,7 +276,7 @@ static void a_disk_too_small_loses_the_ends_of_texts_first(void **state) {
     options.cache_disk = 12 * 1024; /* pages of 32 slots and a header: some sixteen */
     int32_t ids[2000];
     fill(ids, 1900, 8);
-    go_on(ids, 1900, 5);
+    words_by_history(ids, 1900, 5);
     bench b = recalling(&of, options);
     run(&b, ids, 1900, 5);
     bench_close(&b);
@@ -304,7 +304,7 @@ static void what_a_lost_device_held_comes_from_disk(void **state) {
     bench b = recalling(&plan, options_for(folder));
     int32_t ids[110];
     fill(ids, 100, 5);
-    go_on(ids, 100, 4);
+    words_by_history(ids, 100, 4);
     run(&b, ids, 100, 4);
     while (info_of(&b).disk_saved < 3) usleep(1000);
     attempts = failures = 0;
@@ -336,7 +336,7 @@ static void who_restores_can_be_cancelled_and_holds_nobody_up(void **state) {
     bench b = recalling(&of, options_for(folder));
     for (uint32_t i = 0; i < 8; i++) {
         fill(ids[i], 1900, i / 2); /* pairs that begin alike */
-        go_on(ids[i], 1900, 20);
+        words_by_history(ids[i], 1900, 20);
         run(&b, ids[i], 1900, 20);
     }
     bench_close(&b);
