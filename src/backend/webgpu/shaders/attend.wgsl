@@ -1,9 +1,10 @@
 // attend.wgsl - attention of one query head over the pages it sees, for a tile of up to eight neighbouring tokens of one
 // sequence (plan.h, af_op_attend).
 //
-// One workgroup of 128 threads for each (head, tile), or for each QUERIES tokens of one where heads are wide. Keys are taken 128 at a time: a thread loads one key and scores it
-// for all queries of the tile; the block is folded into running maxima and sums (online softmax); then a thread adds up
-// one element of the values for its queries, each value loaded once for all of them.
+// One workgroup of 128 threads for each (head, tile), or for each QUERIES tokens of one where heads are wide. Keys are
+// taken 128 at a time: a thread loads one key and scores it for all queries of the tile; the block is folded into running
+// maxima and sums (online softmax); then a thread adds up one element of the values for its queries, each value loaded
+// once for all of them.
 struct Params {
     group: u32,    // offset of the cache group's page table in a sequence's
     window: u32,   // 0: everything
@@ -42,13 +43,17 @@ var<workgroup> fades: array<f32, 8>;
 var<workgroup> v_rows: array<u32, 128>;
 var<workgroup> v_scales: array<u32, 128>;
 
+// Four elements a thread at a time: components of one vector are not for several threads to write.
 fn load_queries(first: u32, count: u32, head: u32, local: u32) {
-    for (var i = local; i < QUERIES * K_ROW; i += THREADS) {
-        let t = i / K_ROW;
-        var v = 0.0;
-        let e = i % K_ROW;
-        if (t < count && e < Q_DIM) { v = q[(first + t) * p.q_stride + head * Q_PITCH + e] * p.scale; }
-        queries[i / 4u][i % 4u] = v;
+    for (var i = local; i < QUERIES * K_ROW / 4u; i += THREADS) {
+        let t = i / (K_ROW / 4u);
+        let at = 4u * (i % (K_ROW / 4u));
+        let base = (first + t) * p.q_stride + head * Q_PITCH + at;
+        var v = vec4<f32>(0.0);
+        for (var c = 0u; c < 4u; c++) {
+            if (t < count && at + c < Q_DIM) { v[c] = q[base + c] * p.scale; }
+        }
+        queries[i] = v;
     }
 }
 

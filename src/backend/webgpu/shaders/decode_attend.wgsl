@@ -43,7 +43,7 @@ var<workgroup> eighths: array<f32, 128>;       // (head of the share, 8): maxima
 var<workgroup> tops: array<f32, 16>;
 var<workgroup> sums: array<f32, 16>;
 var<workgroup> fades: array<f32, 16>;
-var<workgroup> joined: array<f32, 4096>;       // (group, head of the share, V_DIM)
+var<workgroup> joined: array<f32, 4096>;       // (group, head of the share, V_DIM); queries on their way before
 var<workgroup> k_rows: array<u32, 64>;
 var<workgroup> k_scales: array<u32, 64>;
 var<workgroup> v_rows: array<u32, 64>;
@@ -78,20 +78,25 @@ fn turned(base: u32, i: u32, factor: f32, weights: u32, normed: bool, token: u32
     return select(b * turn.y + a * turn.x, a * turn.x - b * turn.y, first);
 }
 
+// An element a thread, then in fours: components of one vector are not for several threads to write.
 fn load_queries(token: u32, kv_head: u32, local: u32) {
     let share = HEADS / KV_HEADS;
     let first = token * p.q_stride + kv_head * share * Q_PITCH;
     if ((p.norms & 1u) == 0u) {
         for (var i = local; i < share * K_DIM; i += THREADS) {
-            queries[i / 4u][i % 4u] = turned(first + i / K_DIM * Q_PITCH, i % K_DIM, 1.0, 0u, false, token) * p.scale;
+            joined[i] = turned(first + i / K_DIM * Q_PITCH, i % K_DIM, 1.0, 0u, false, token) * p.scale;
         }
-        return;
+    } else {
+        for (var h = 0u; h < share; h++) {
+            let factor = head_factor(first + h * Q_PITCH, local);
+            for (var i = local; i < K_DIM; i += THREADS) {
+                joined[h * K_DIM + i] = turned(first + h * Q_PITCH, i, factor, 0u, true, token) * p.scale;
+            }
+        }
     }
-    for (var h = 0u; h < share; h++) {
-        let factor = head_factor(first + h * Q_PITCH, local);
-        for (var i = local; i < K_DIM; i += THREADS) {
-            queries[(h * K_DIM + i) / 4u][i % 4u] = turned(first + h * Q_PITCH, i, factor, 0u, true, token) * p.scale;
-        }
+    workgroupBarrier();
+    for (var i = local; i < share * K_DIM / 4u; i += THREADS) {
+        queries[i] = vec4<f32>(joined[4u * i], joined[4u * i + 1u], joined[4u * i + 2u], joined[4u * i + 3u]);
     }
 }
 
@@ -111,9 +116,8 @@ fn store_new(t: Token, token: u32, kv_head: u32, local: u32) {
         let at = 4u * local;
         k_cache[k_row + local] = vec4<u32>(row_word(at), row_word(at + 1u), row_word(at + 2u), row_word(at + 3u));
     }
-    if (local < scale_words(K_DIM)) {
-        let at = k_scale + local;
-        k_cache[at / 4u][at % 4u] = row_scale_word(local);
+    if (local == 0u) { // alone: the words may stand in one vector
+        for (var i = 0u; i < scale_words(K_DIM); i++) { k_cache[(k_scale + i) / 4u][(k_scale + i) % 4u] = row_scale_word(i); }
     }
     workgroupBarrier();
     if (local < V_DIM) { row_values[local] = q[token * p.q_stride + p.v_first + kv_head * V_DIM + local]; }
