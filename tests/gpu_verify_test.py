@@ -31,6 +31,13 @@ def test_verify_finds_no_excess_with(variation, name):
     verify(name, VARIATIONS[variation])
 
 
+# Rows of 16,384 logits and more come as lists of the best, where no more is wanted.
+def test_verify_finds_no_excess_in_lists_of_the_best(tmp_path, monkeypatch):
+    monkeypatch.setitem(twins.synth_gguf.NANO, "nano-wide", {**twins.synth_gguf.NANO["nano-llama3"], "vocab": 16400})
+    twins.synth_gguf.write("nano-wide-q8_0", tmp_path / "wide.gguf", None, 1)
+    verify_file(tmp_path / "wide.gguf", {})
+
+
 @pytest.mark.parametrize("mix,seed", twins.FORMATS + twins.MIXES)
 def test_verify_finds_no_excess_in_random_blocks(mix, seed, tmp_path):
     verify_file(twins.make(tmp_path, mix, seed), {})

@@ -10,6 +10,7 @@
 
 #include "backend_test.h"
 #include "engine/verify.h"
+#include "engine/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +27,12 @@ typedef struct device {
     af_backend_hook hook;
     af_backend_ops ops;
     int refuse_exact; /* a status, or 0 */
+    bool loses_best;  /* of the rows that it gives */
+    uint32_t vocabulary;
+    int (*collect)(af_backend *, af_ticket, af_result *, af_error *);
 } device;
+
+static const device *losing;
 
 static void alter(damage damage, float *row, uint32_t width) {
     double sum = 0;
@@ -44,6 +50,15 @@ static bool break_value(void *user, const af_op *op, af_value value, float *rows
     return d->inner && d->inner->wrote && d->inner->wrote(d->inner->user, op, value, rows, stride, count, width);
 }
 
+static int collect_without_best(af_backend *backend, af_ticket ticket, af_result *result, af_error *error) {
+    const int status = losing->collect(backend, ticket, result, error);
+    for (uint32_t r = 0; status == 0 && r < result->row_count; r++) {
+        float *row = (float *)(uintptr_t)result->logits[r];
+        if (row) row[af_best_token(row, losing->vocabulary)] = -INFINITY;
+    }
+    return status;
+}
+
 static int open_device(void *user, const char *name, const af_plan *plan, const af_backend_options *options,
                        af_backend **out, af_error *error) {
     device *d = user;
@@ -57,6 +72,10 @@ static int open_device(void *user, const char *name, const af_plan *plan, const 
     if (status) return status;
     d->ops = *(*out)->ops;
     d->ops.name = "test";
+    d->collect = d->ops.collect;
+    d->vocabulary = plan->vocabulary;
+    losing = d;
+    if (d->loses_best) d->ops.collect = collect_without_best;
     (*out)->ops = &d->ops;
     return 0;
 }
@@ -148,6 +167,14 @@ static void a_broken_operation_is_found_and_no_other_is_blamed(void **state) {
             assert_true(result.excesses >= 2);
         }
     }
+}
+
+static void a_list_that_lacks_the_best_is_found(void **state) {
+    device d = {.loses_best = true};
+    seen s;
+    verify(&d, &s);
+    assert_int_equal(count_excesses(&s, "choice", "the best logits"), 2);
+    assert_int_equal(count_excesses(&s, "head", ""), 0);
 }
 
 static void exact_mode_that_does_not_fit_is_passed_over_and_said_to_be(void **state) {
@@ -251,6 +278,29 @@ static void what_is_no_number_is_an_excess_unless_expected(void **state) {
     assert_true(compare(&n, NULL).excess);
 }
 
+/* ---- Lists of a row's best ---- */
+
+static void a_list_holds_the_best_and_their_equals_and_nothing_that_is_not_the_rows(void **state) {
+    float row[WIDTH], found[WIDTH];
+    for (uint32_t i = 0; i < WIDTH; i++) row[i] = (float)(i % 1024); /* four of each: the least of the best is 1008 */
+    for (uint32_t i = 0; i < WIDTH; i++) found[i] = row[i] >= 1008 ? row[i] : -INFINITY;
+    assert_true(af_verify_holds_top(row, row, WIDTH));
+    assert_true(af_verify_holds_top(found, row, WIDTH));
+    found[7] = row[7]; /* more than must be */
+    assert_true(af_verify_holds_top(found, row, WIDTH));
+    found[7] = nextafterf(row[7], 0);
+    assert_false(af_verify_holds_top(found, row, WIDTH));
+    found[7] = -INFINITY;
+    found[1008] = -INFINITY; /* one of four equals */
+    assert_false(af_verify_holds_top(found, row, WIDTH));
+}
+
+static void of_a_short_row_all_must_be_there(void **state) {
+    const float row[3] = {1, -INFINITY, 3};
+    assert_true(af_verify_holds_top(row, row, 3));
+    assert_false(af_verify_holds_top((const float[]){1, -INFINITY, -INFINITY}, row, 3));
+}
+
 static void nothing_may_differ_from_a_row_of_zeros(void **state) {
     numbers n = {0};
     assert_false(compare(&n, NULL).excess);
@@ -287,6 +337,9 @@ int main(void) {
         cmocka_unit_test(a_device_that_computes_as_the_reference_passes),
         cmocka_unit_test(both_modes_and_every_operation_are_compared),
         cmocka_unit_test(a_broken_operation_is_found_and_no_other_is_blamed),
+        cmocka_unit_test(a_list_that_lacks_the_best_is_found),
+        cmocka_unit_test(a_list_holds_the_best_and_their_equals_and_nothing_that_is_not_the_rows),
+        cmocka_unit_test(of_a_short_row_all_must_be_there),
         cmocka_unit_test(exact_mode_that_does_not_fit_is_passed_over_and_said_to_be),
         cmocka_unit_test(any_other_failure_to_open_fails),
         cmocka_unit_test(equal_rows_have_no_error),

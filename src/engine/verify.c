@@ -36,13 +36,15 @@ static int open_verifier(af_verifier *v, af_error *error) {
     v->row_width = af_plan_head(v->plan) ? v->plan->vocabulary : v->plan->width;
     v->logits_bytes = AF_VERIFY_BATCHES * AF_VERIFY_LOGITS * (size_t)v->row_width * sizeof(float);
     v->record = af_os_pages(v->record_bytes, false);
+    v->own = calloc(AF_VERIFY_LOGITS, (size_t)v->row_width * sizeof *v->own);
     v->logits_memory = af_os_pages(v->logits_bytes, false);
     v->latest = calloc(v->plan->value_count, sizeof *v->latest);
     v->written = calloc(v->plan->op_count, sizeof *v->written);
     v->before = calloc(v->plan->op_count, sizeof *v->before);
     v->table = calloc(1, sizeof *v->table);
     v->rounded_record = af_os_pages(v->record_bytes, false); /* not resident unless used */
-    if (!v->record || !v->rounded_record || !v->logits_memory || !v->latest || !v->written || !v->before || !v->table)
+    if (!v->record || !v->own || !v->rounded_record || !v->logits_memory || !v->latest || !v->written || !v->before ||
+        !v->table)
         return af_fail_memory(error, 2 * v->record_bytes + v->logits_bytes, "verify's record");
     af_verify_set_hooks(v);
     const af_backend_options exact = options_of(v, true, &v->reference_hook);
@@ -59,6 +61,7 @@ static void close_verifier(af_verifier *v) {
     if (v->record) af_os_pages_free(v->record, v->record_bytes);
     if (v->rounded_record) af_os_pages_free(v->rounded_record, v->record_bytes);
     if (v->logits_memory) af_os_pages_free(v->logits_memory, v->logits_bytes);
+    free(v->own);
     free(v->latest);
     free(v->written);
     free(v->before);

@@ -2,6 +2,7 @@
  *
  *     verify.c        opening and closing, a mode after the other
  *     verify_run.c    the batches, what is shown to whom, what is compared
+ *     verify_choice.c tokens that the device chooses
  *     verify_table.c  the table: errors of rows, what is allowed, where the worst one was
  */
 #ifndef AF_VERIFY_H
@@ -82,13 +83,22 @@ typedef struct af_verifier {
     float *logits_memory;
     size_t logits_bytes;
     int32_t chosen[AF_VERIFY_BATCHES]; /* by the device, in the batch's first row */
-    int32_t best[AF_VERIFY_LOGITS];    /* of the logits that the device's head wrote */
+    float *own;                        /* (rows, row_width): the logits that the device's head wrote in this batch */
 } af_verifier;
 
 /* Positions that the longest sequence reaches, at most the plan's context. */
 uint32_t af_verify_context(const af_plan *plan);
 void af_verify_set_hooks(af_verifier *v);
 bool af_verify_rounds(const af_plan *plan); /* some weights are in blocks, so activations may be rounded */
+
+/* Whether the device is asked for this row's best logits; else for its best token. */
+bool af_verify_chooses_top(uint32_t row);
+/* Whether in `found` stand the AF_TOP_MOST best of a row and all that equal them, and otherwise -inf or what the row
+ * has.
+ */
+bool af_verify_holds_top(const float *found, const float *row, uint32_t width);
+/* Adds the choices of a batch; reference: its logits by the reference. */
+void af_verify_choices(af_verifier *v, const af_result *result, const float *reference);
 
 /* The three comparisons. Logits are those of compare_operations, which runs before on the same tokens. */
 int af_verify_matrices(af_verifier *v, af_error *error);

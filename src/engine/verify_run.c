@@ -96,7 +96,7 @@ static bool compare_value(void *user, const af_op *op, af_value value, float *ro
     const float *const expected = v->record + place, *const before = v->before[op - v->plan->ops];
     for (size_t t = 0, at = 0; t < count; t++, at += width) {
         float *found = rows + t * stride;
-        if (op->kind == AF_OP_HEAD) v->best[t] = af_best_token(found, width);
+        if (op->kind == AF_OP_HEAD) memcpy(v->own + at, found, width * sizeof *found);
         const af_verify_numbers row = {.found = found,
                                        .expected = expected + at,
                                        .rounded = v->rounded ? v->rounded_record + place + at : NULL,
@@ -204,11 +204,6 @@ static int run_on(af_backend *backend, const prepared *p, af_ticket *ticket, af_
     return status == AF_OK ? backend->ops->collect(backend, *ticket, result, error) : status;
 }
 
-static void set_choose(prepared *p, af_choose choose) {
-    for (uint32_t t = 0; t < p->batch.token_count; t++)
-        if (af_choose_wants_row(p->tokens[t].choose)) p->tokens[t].choose = choose;
-}
-
 static const float *const *rows_of(const af_verifier *v, const af_result *result) {
     return has_head(v) ? result->logits : result->states;
 }
@@ -217,7 +212,6 @@ static int run_references(af_verifier *v, size_t batch, prepared *p, af_error *e
     af_ticket ticket;
     af_result result;
     v->at = 0;
-    set_choose(p, AF_CHOOSE_LOGITS);
     const int status = run_on(v->reference, p, &ticket, &result, error);
     if (status != AF_OK) return status;
     v->at = 0;
@@ -229,16 +223,20 @@ static int run_references(af_verifier *v, size_t batch, prepared *p, af_error *e
     return v->rounded ? run_on(v->rounded, p, &ticket, &result, error) : AF_OK;
 }
 
-static int run_device(af_verifier *v, prepared *p, af_ticket *ticket, int32_t *chosen, af_error *error) {
+static void ask_for_choices(prepared *p) {
+    uint32_t row = 0;
+    for (uint32_t t = 0; t < p->batch.token_count; t++)
+        if (af_choose_wants_row(p->tokens[t].choose))
+            p->tokens[t].choose = af_verify_chooses_top(row++) ? AF_CHOOSE_TOP : AF_CHOOSE_GREEDY;
+}
+
+static int run_device(af_verifier *v, size_t batch, prepared *p, af_ticket *ticket, af_error *error) {
     af_result result;
-    set_choose(p, AF_CHOOSE_GREEDY);
+    ask_for_choices(p);
     const int status = run_on(v->device, p, ticket, &result, error);
     if (status != AF_OK) return status;
-    const af_verify_subject subject = {.what = "choice", .name = "the best token", .tokens = v->tokens};
-    *chosen = -1;
-    if (!has_head(v)) return AF_OK;
-    for (uint32_t r = 0; r < p->rows; r++) af_verify_choice(v->table, &subject, result.ids[r] == v->best[r]);
-    *chosen = result.ids[0];
+    v->chosen[batch] = has_head(v) ? result.ids[0] : -1;
+    if (has_head(v)) af_verify_choices(v, &result, v->logits[batch]);
     return AF_OK;
 }
 
@@ -261,7 +259,7 @@ int af_verify_operations(af_verifier *v, af_error *error) {
             p.tokens[0].from = ticket;
             p.tokens[0].from_row = 0;
         }
-        if (status == AF_OK) status = run_device(v, &p, &ticket, &v->chosen[i], error);
+        if (status == AF_OK) status = run_device(v, i, &p, &ticket, error);
     }
     return status;
 }
