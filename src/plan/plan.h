@@ -383,6 +383,8 @@ const char *af_op_kind_name(af_op_kind kind);
  * those of EXPERTS, which are stacks. They return how many. */
 uint32_t af_op_reads(const af_op *op, af_value out[AF_OP_READS]);
 uint32_t af_op_written(const af_op *op, af_value out[AF_PLAN_PARTS]);
+/* Whether what a value holds before operation i is read from there on, before it is written again. */
+bool af_plan_reads_later(const af_plan *plan, size_t i, af_value value);
 uint32_t af_op_matrices(const af_op *op, const af_matrix *out[AF_OP_MATRICES]);
 
 /* The plan's HEAD or STATE; NULL where it has none. A model without a head does not generate;

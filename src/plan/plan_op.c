@@ -100,6 +100,17 @@ uint32_t af_op_reads(const af_op *op, af_value out[AF_OP_READS]) {
     return 0;
 }
 
+bool af_plan_reads_later(const af_plan *plan, size_t i, af_value value) {
+    af_value values[AF_OP_READS > AF_PLAN_PARTS ? AF_OP_READS : AF_PLAN_PARTS];
+    for (; i < plan->op_count; i++) {
+        for (uint32_t k = 0, n = af_op_reads(&plan->ops[i], values); k < n; k++)
+            if (values[k] == value) return true;
+        for (uint32_t k = 0, n = af_op_written(&plan->ops[i], values); k < n; k++)
+            if (values[k] == value) return false;
+    }
+    return false;
+}
+
 uint32_t af_op_matrices(const af_op *op, const af_matrix *out[AF_OP_MATRICES]) {
     switch (op->kind) {
     case AF_OP_EMBED:

@@ -40,11 +40,12 @@ void af_acts_close(af_acts *acts) {
 void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width, bool fine) {
     acts->x = x;
     acts->stride = stride;
+    acts->first = acts->block_begin = 0;
     acts->tokens = tokens;
     acts->width = width;
     acts->fine = fine;
     acts->strands = fine ? 2 * tokens : tokens;
-    acts->blocks = (width + AF_BLOCK - 1) / AF_BLOCK;
+    acts->blocks = acts->block_end = (width + AF_BLOCK - 1) / AF_BLOCK;
     acts->lanes = 1;
     while (acts->lanes < acts->strands && acts->lanes < AF_LANES) acts->lanes *= 2;
     assert(acts->strands <= acts->max_strands && width <= acts->max_width);
@@ -53,4 +54,16 @@ void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, 
 void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end) {
     assert(token_end <= acts->tokens && acts->width % AF_BLOCK == 0);
     af_kernels_of(isa)->quantize(acts, token_begin, token_end);
+}
+
+void af_acts_quantize_part(const af_acts *acts, af_isa isa, const af_acts_part *part) {
+    assert(part->column_begin % AF_BLOCK == 0 && part->column_end % AF_BLOCK == 0);
+    assert(part->column_end <= acts->width && part->token_end <= acts->tokens);
+    af_acts view = *acts; /* the arrays are the same */
+    view.x = part->x;
+    view.stride = part->stride;
+    view.first = part->token_begin;
+    view.block_begin = part->column_begin / AF_BLOCK;
+    view.block_end = part->column_end / AF_BLOCK;
+    af_kernels_of(isa)->quantize(&view, part->token_begin, part->token_end);
 }

@@ -35,8 +35,10 @@ typedef enum af_start {
 } af_start;
 
 struct af_acts {
-    const float *x; /* the caller's: token t's row is x + t * stride */
+    const float
+        *x; /* the caller's: token t's row is x + (t - first) * stride; it has blocks block_begin .. block_end - 1 */
     size_t stride;
+    uint32_t first, block_begin, block_end; /* all of them, but while a part is quantized */
     uint32_t tokens, width;
     bool fine;
     uint32_t strands; /* tokens, or twice as many */
@@ -52,6 +54,10 @@ struct af_acts {
     unsigned char *memory;
     size_t bytes;
 };
+
+static inline const float *af_acts_row(const af_acts *a, uint32_t token) {
+    return a->x + (token - a->first) * a->stride;
+}
 
 static inline size_t af_acts_at(const af_acts *a, uint32_t strand, uint32_t block) {
     return ((size_t)(strand / a->lanes) * a->blocks + block) * a->lanes + strand % a->lanes;

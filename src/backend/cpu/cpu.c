@@ -1,5 +1,5 @@
 /* cpu.c - opens the CPU backend: packs a plan's matrices, reserves its memory; and closes it. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_linear.h"
 
 #include "base/log.h"
 #include "base/os.h"
@@ -104,6 +104,7 @@ static int pack_all(af_cpu *cpu, af_error *error) {
         for (uint32_t j = 0, n = matrices_of(&plan->ops[i], w); j < n; j++)
             cpu->ops[i].packed[j] = af_packed_at(cpu->packed, place_of(cpu, w[j]));
     }
+    for (size_t i = 0; i < plan->op_count && !status; i++) cpu->ops[i].chained = af_cpu_is_chained(cpu, i);
     return status;
 }
 
@@ -149,6 +150,7 @@ static int open_values(af_cpu *cpu, af_error *error) {
     if (!status && head) status = af_cpu_open_rows(&cpu->logits, rows, head->w.rows, "logits", error);
     if (!status && af_plan_state(plan)) status = af_cpu_open_rows(&cpu->states, tokens, plan->width, "states", error);
     if (!status) status = af_acts_open(2 * larger(tokens, rows), in, &cpu->acts, error);
+    if (!status) status = af_acts_open(2 * larger(tokens, rows), in, &cpu->chained, error);
     if (!status) status = af_cpu_experts_open(plan, tokens, &cpu->experts, error);
     if (!status) status = af_cpu_per_head_open(plan, tokens, &cpu->per_head, error);
     for (size_t i = 0; i < plan->rope_count && !status; i++) {
@@ -171,7 +173,8 @@ static int open_workers(af_cpu *cpu, af_error *error) {
         if (bytes > linear) linear = bytes;
     }
     const size_t q = whole_lines(needs.q * sizeof(float)), w = whole_lines(needs.w * sizeof(float));
-    const size_t state = whole_lines(needs.state * sizeof(float)), one = linear + q + w + 2 * state;
+    const size_t state = whole_lines(needs.state * sizeof(float)), aside = AF_CPU_ASIDE * sizeof(float);
+    const size_t one = linear + q + w + 2 * state + aside;
     cpu->worker_bytes = one * cpu->threads;
     cpu->worker_memory = af_os_pages(cpu->worker_bytes, false);
     if (!cpu->worker_memory) return af_fail_memory(error, cpu->worker_bytes, "threads' scratch");
@@ -181,7 +184,8 @@ static int open_workers(af_cpu *cpu, af_error *error) {
                                           .q = (float *)(void *)(p + linear),
                                           .w = (float *)(void *)(p + linear + q),
                                           .part = (float *)(void *)(p + linear + q + w),
-                                          .total = (float *)(void *)(p + linear + q + w + state)};
+                                          .total = (float *)(void *)(p + linear + q + w + state),
+                                          .aside = (float *)(void *)(p + linear + q + w + 2 * state)};
     }
     return af_cpu_open_rows(&cpu->partials, 1, needs.partials, "attention", error);
 }
@@ -230,6 +234,7 @@ static void cpu_close(af_backend *backend) {
     af_cpu_close_rows(&cpu->states);
     af_cpu_close_rows(&cpu->partials);
     af_acts_close(cpu->acts);
+    af_acts_close(cpu->chained);
     af_cpu_experts_close(cpu->experts);
     af_cpu_per_head_close(cpu->per_head);
     af_kv_store_close(&cpu->kv);

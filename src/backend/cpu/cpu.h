@@ -35,6 +35,7 @@ typedef struct af_cpu_op {
     const af_op *op;
     const af_packed *packed[AF_PLAN_PARTS];
     bool fine;      /* its activations take 15 bits */
+    bool chained;   /* af_cpu_is_chained */
     size_t experts; /* of EXPERTS: where in cpu->packed expert 0's gate, up and down are, then expert 1's, ... */
     size_t stack;   /* of PER_HEAD: where in cpu->packed head 0's matrix is, then head 1's, ... */
 } af_cpu_op;
@@ -45,6 +46,7 @@ typedef struct af_cpu_per_head af_cpu_per_head; /* of PER_HEAD, cpu_per_head.c *
 /* Memory of one thread of the pool. */
 typedef struct af_cpu_worker {
     void *linear;        /* for af_packed_multiply */
+    float *aside;        /* products on their way, cpu_linear.h */
     float *q, *w;        /* of af_attend_tile */
     float *part, *total; /* attention states */
 } af_cpu_worker;
@@ -86,13 +88,14 @@ typedef struct af_cpu {
     unsigned char *worker_memory;
     size_t worker_bytes;
 
-    af_cpu_rows *values;  /* one for each of the plan's, max_tokens rows */
-    af_cpu_rows normed;   /* the input of a linear operation after its norm */
-    af_cpu_rows product;  /* what is not yet an operation's output: before a residual, a GLU's second part */
-    af_cpu_rows logits;   /* (max_rows, vocabulary) */
-    af_cpu_rows states;   /* (max_tokens, the plan's width) */
-    af_cpu_rows partials; /* attention states of one batch, a row of floats */
-    af_acts *acts;
+    af_cpu_rows *values;       /* one for each of the plan's, max_tokens rows */
+    af_cpu_rows normed;        /* the input of a linear operation after its norm */
+    af_cpu_rows product;       /* what is not yet an operation's output: before a residual, a GLU's second part */
+    af_cpu_rows logits;        /* (max_rows, vocabulary) */
+    af_cpu_rows states;        /* (max_tokens, the plan's width) */
+    af_cpu_rows partials;      /* attention states of one batch, a row of floats */
+    af_acts *acts, *chained;   /* of the operation that runs, and of the next where it is chained to it */
+    bool chain, taken;         /* whether the next one runs in this span; whether its activations are there */
     af_cpu_experts *experts;   /* NULL: the plan has none */
     af_cpu_per_head *per_head; /* likewise */
     af_cpu_turns *turns;       /* one for each of plan->ropes */

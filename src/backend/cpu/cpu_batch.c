@@ -97,6 +97,7 @@ int af_cpu_run_span(af_backend *backend, const af_span *span, af_error *error) {
     for (uint32_t i = 0; i < span->in_count; i++) cross(cpu, &span->in[i], true);
     for (size_t i = span->first; i < span->end; i++) {
         const af_op *op = &cpu->plan->ops[i];
+        cpu->chain = i + 1 < span->end && !af_backend_hooked(&cpu->options);
         run_op[op->kind](cpu, &cpu->ops[i]);
         if (af_backend_hooked(&cpu->options)) show(cpu, op);
     }

@@ -202,8 +202,9 @@ static share share_of(const mixing *m, uint32_t task, uint32_t part) {
 /* Multiplies with rows of acts, the expert's or the one that there is, into the expert's rows of `to`. */
 static void multiply(const mixing *m, const share *h, uint32_t part, bool one, const af_cpu_rows *to, uint32_t worker) {
     const uint32_t row = one ? 0 : h->s->row;
+    const af_product_place place = {.out = af_cpu_row(to, h->s->row), .stride = to->stride, .first = row};
     af_packed_multiply_some(packed_of(m, h->s->expert, part), m->x->acts, row, row + h->s->count, h->begin, h->end,
-                            af_cpu_row(to, one ? h->s->row : 0), to->stride, m->cpu->workers[worker].linear);
+                            &place, m->cpu->workers[worker].linear);
 }
 
 static void run_up(void *user, uint32_t task, uint32_t worker) {

@@ -11,33 +11,73 @@
 #include <string.h>
 
 #define TASKS_A_THREAD 8u /* so that a slow core holds up the others little */
+#define EVEN_PANELS    2u /* 32 columns: what is quantized together */
 
-static void multiply(const af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end, uint32_t worker) {
-    af_packed_multiply(p->op->packed[part], p->cpu->acts, begin, end, p->to[part].p, p->to[part].stride,
-                       p->cpu->workers[worker].linear);
-}
+/* ---- The product ---- */
 
 static bool is_glu(const af_cpu_product *p) {
     return p->op->op->kind == AF_OP_LINEAR && p->op->op->u.linear.combine == AF_COMBINE_GLU;
 }
 
+static void multiply(const af_cpu_product *p, const af_cpu_piece *piece, uint32_t which, uint32_t worker) {
+    const uint32_t part = piece->part + which, begin = piece->begin / AF_PANEL;
+    const uint32_t strands = af_packed_wants_int8(p->op->packed[part]) && p->op->fine ? 2 : 1;
+    const af_product_place to = {
+        .out = piece->y[which], .stride = piece->stride, .first = piece->first, .panel = begin};
+    af_packed_multiply_some(p->op->packed[part], p->cpu->acts, strands * piece->first, strands * piece->last, begin,
+                            (piece->end + AF_PANEL - 1) / AF_PANEL, &to, p->cpu->workers[worker].linear);
+}
+
+static void run_piece(const af_cpu_product *p, const af_cpu_piece *piece, uint32_t worker) {
+    multiply(p, piece, 0, worker);
+    if (is_glu(p)) multiply(p, piece, 1, worker);
+    p->finish(p, piece);
+}
+
+/* A task's columns, as many tokens at a time as a worker's memory holds. */
+static void run_aside(const af_cpu_product *p, af_cpu_piece piece, uint32_t worker) {
+    const size_t columns = (piece.end - piece.begin + AF_PANEL - 1) / AF_PANEL * AF_PANEL;
+    const size_t room = AF_CPU_ASIDE / (is_glu(p) ? 2 : 1);
+    const uint32_t most = (uint32_t)(room / columns) / AF_LANES * AF_LANES;
+    piece.y[0] = p->cpu->workers[worker].aside;
+    piece.y[1] = piece.y[0] + room;
+    piece.stride = columns;
+    for (; piece.first < p->tokens; piece.first = piece.last) {
+        piece.last = p->tokens - piece.first < most ? p->tokens : piece.first + most;
+        run_piece(p, &piece, worker);
+    }
+}
+
 static void run_product(void *user, uint32_t task, uint32_t worker) {
     const af_cpu_product *p = user;
-    uint32_t part = 0;
-    while (task >= p->tasks[part]) task -= p->tasks[part++];
-    const uint32_t begin = task * p->panels_a_task, panels = af_packed_panels(p->op->packed[part]);
-    const uint32_t end = panels - begin < p->panels_a_task ? panels : begin + p->panels_a_task;
-    multiply(p, part, begin, end, worker);
-    if (is_glu(p)) multiply(p, 1, begin, end, worker);
-    const uint32_t rows = af_packed_rows(p->op->packed[part]), last = end * AF_PANEL;
-    p->finish(p, part, begin * AF_PANEL, last < rows ? last : rows);
+    af_cpu_piece piece = {.last = p->tokens};
+    while (task >= p->tasks[piece.part]) task -= p->tasks[piece.part++];
+    const uint32_t columns = p->panels_a_task * AF_PANEL, rows = af_packed_rows(p->op->packed[piece.part]);
+    piece.begin = task * columns;
+    piece.end = rows - piece.begin < columns ? rows : piece.begin + columns;
+    if (p->aside) {
+        run_aside(p, piece, worker);
+        return;
+    }
+    piece.y[0] = p->to[piece.part].p + piece.begin;
+    piece.stride = p->to[piece.part].stride;
+    run_piece(p, &piece, worker);
+}
+
+/* Panels of a task: an equal share, but such that all tokens' products fit aside, or at least those of a few. */
+static uint32_t panels_of(const af_cpu_product *p, uint32_t panels) {
+    const uint32_t tasks = p->cpu->threads * TASKS_A_THREAD, equal = (panels + tasks - 1) / tasks;
+    if (!p->aside) return equal;
+    const uint32_t even = (equal + EVEN_PANELS - 1) / EVEN_PANELS * EVEN_PANELS;
+    const uint32_t tokens = p->tokens < AF_LANES ? AF_LANES : p->tokens;
+    const uint32_t fit = (uint32_t)(AF_CPU_ASIDE / (is_glu(p) ? 2 : 1) / AF_PANEL) / tokens / EVEN_PANELS * EVEN_PANELS;
+    return fit < EVEN_PANELS ? EVEN_PANELS : even < fit ? even : fit;
 }
 
 void af_cpu_run_product(af_cpu_product *p) {
     uint32_t panels = 0, tasks = 0;
     for (uint32_t i = 0; i < p->part_count; i++) panels += af_packed_panels(p->op->packed[i]);
-    const uint32_t wanted = p->cpu->threads * TASKS_A_THREAD;
-    p->panels_a_task = (panels + wanted - 1) / wanted;
+    p->panels_a_task = panels_of(p, panels);
     for (uint32_t i = 0; i < p->part_count; i++) {
         p->tasks[i] = (af_packed_panels(p->op->packed[i]) + p->panels_a_task - 1) / p->panels_a_task;
         tasks += p->tasks[i];
@@ -99,29 +139,47 @@ static void put(const af_lane_kernels *k, float *out, const float *residual, con
         k->residual(out, residual, y, scale, n);
         return;
     }
-    if (out != y)
-        for (size_t i = 0; i < n; i++) out[i] = y[i];
+    if (out != y) memcpy(out, y, n * sizeof *out);
     if (scale != 1.0f) k->scale(out, scale, n);
 }
 
-static void finish_linear(const af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end) {
+static void activate(const af_cpu_product *p, const af_cpu_piece *piece, uint32_t token) {
     const af_op_linear *l = &p->op->op->u.linear;
     const af_lane_kernels *k = p->cpu->kernels;
-    const size_t n = end - begin;
-    for (uint32_t t = 0; t < p->tokens; t++) {
-        float *y = af_cpu_row(&p->to[part], t) + begin;
-        if (l->parts[part].bias) k->add(y, l->parts[part].bias + begin, n);
-        if (l->combine == AF_COMBINE_GLU) {
-            float *other = af_cpu_row(&p->to[1], t) + begin;
-            if (l->parts[1].bias) k->add(other, l->parts[1].bias + begin, n);
-            k->glu(l->act, y, other, n);
-        } else if (l->combine == AF_COMBINE_ACT) {
-            k->act(l->act, y, n);
-        }
-        if (l->post.kind != AF_NORM_NONE || l->part_count != 1) continue;
+    const size_t n = piece->end - piece->begin;
+    float *y = af_cpu_piece_row(piece, 0, token);
+    const float *bias = l->parts[piece->part].bias;
+    if (bias) k->add(y, bias + piece->begin, n);
+    if (l->combine == AF_COMBINE_GLU) {
+        float *other = af_cpu_piece_row(piece, 1, token);
+        if (l->parts[1].bias) k->add(other, l->parts[1].bias + piece->begin, n);
+        k->glu(l->act, y, other, n);
+    } else if (l->combine == AF_COMBINE_ACT) {
+        k->act(l->act, y, n);
+    }
+}
+
+/* A chained operation's columns become the next one's activations while they are in this worker's cache. */
+static void chain(const af_cpu_product *p, const af_cpu_piece *piece) {
+    for (uint32_t t = piece->first; t < piece->last; t++) activate(p, piece, t);
+    const af_acts_part part = {.x = piece->y[0],
+                               .stride = piece->stride,
+                               .token_begin = piece->first,
+                               .token_end = piece->last,
+                               .column_begin = piece->begin,
+                               .column_end = piece->end};
+    af_acts_quantize_part(p->cpu->chained, p->cpu->isa, &part);
+}
+
+static void finish_linear(const af_cpu_product *p, const af_cpu_piece *piece) {
+    const af_op_linear *l = &p->op->op->u.linear;
+    for (uint32_t t = piece->first; t < piece->last; t++) {
+        activate(p, piece, t);
+        if (l->post.kind != AF_NORM_NONE || l->part_count - (l->combine == AF_COMBINE_GLU) != 1) continue;
         const float *residual = residual_row(p->cpu, l, t);
-        put(k, af_cpu_row(&p->cpu->values[l->parts[part].out], t) + begin, residual ? residual + begin : NULL, y,
-            l->scale, n);
+        put(p->cpu->kernels, af_cpu_row(&p->cpu->values[l->parts[0].out], t) + piece->begin,
+            residual ? residual + piece->begin : NULL, af_cpu_piece_row(piece, 0, t), l->scale,
+            piece->end - piece->begin);
     }
 }
 
@@ -135,11 +193,29 @@ static void post_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end
     }
 }
 
-void af_cpu_linear(af_cpu *cpu, const af_cpu_op *op) {
+bool af_cpu_is_chained(const af_cpu *cpu, size_t i) {
+    const af_plan *plan = cpu->plan;
+    const af_op *op = &plan->ops[i], *next = op + 1;
+    if (i + 1 >= plan->op_count || op->kind != AF_OP_LINEAR || next->kind != AF_OP_LINEAR) return false;
+    const af_op_linear *l = &op->u.linear, *into = &next->u.linear;
+    const af_value out = l->parts[0].out;
+    const bool one = l->combine == AF_COMBINE_GLU || (l->combine == AF_COMBINE_ACT && l->part_count == 1);
+    if (!one || l->post.kind != AF_NORM_NONE || l->residual != AF_NO_VALUE || l->scale != 1.0f) return false;
+    if (into->in != out || into->pre.kind != AF_NORM_NONE || into->residual == out) return false;
+    for (uint32_t k = 0; k < into->part_count; k++)
+        if (!af_packed_wants_int8(cpu->ops[i + 1].packed[k])) return false;
+    return !cpu->options.rounding && !af_plan_reads_later(plan, i + 2, out);
+}
+
+static void exchange(af_cpu *cpu) {
+    af_acts *acts = cpu->acts;
+    cpu->acts = cpu->chained;
+    cpu->chained = acts;
+}
+
+/* Its input, unless the operation before has made it. */
+static void take_linear(af_cpu *cpu, const af_cpu_op *op) {
     const af_op_linear *l = &op->op->u.linear;
-    const uint32_t tokens = cpu->batch->token_count;
-    const bool glu = l->combine == AF_COMBINE_GLU;
-    const bool later = l->post.kind != AF_NORM_NONE || l->residual != AF_NO_VALUE;
     const uint32_t rounding = af_cpu_rounding(cpu, &l->parts[0].w);
     const af_cpu_intake take = {.norm = &l->pre,
                                 .in = &cpu->values[l->in],
@@ -148,24 +224,40 @@ void af_cpu_linear(af_cpu *cpu, const af_cpu_op *op) {
                                 .quantize = any_int8(op, l->part_count),
                                 .fine = op->fine,
                                 .rounding = rounding};
-    af_cpu_take_in(cpu, &take, tokens);
-    af_cpu_product p = {
-        .cpu = cpu, .op = op, .tokens = tokens, .part_count = glu ? 1 : l->part_count, .finish = finish_linear};
-    for (uint32_t i = 0; i < l->part_count; i++)
-        p.to[i] = later || (glu && i == 1) ? cpu->product : cpu->values[l->parts[i].out];
+    af_cpu_take_in(cpu, &take, cpu->batch->token_count);
+}
+
+void af_cpu_linear(af_cpu *cpu, const af_cpu_op *op) {
+    const af_op_linear *l = &op->op->u.linear;
+    const uint32_t tokens = cpu->batch->token_count;
+    const bool glu = l->combine == AF_COMBINE_GLU, post = l->post.kind != AF_NORM_NONE;
+    const bool chained = op->chained && cpu->chain;
+    if (cpu->taken)
+        exchange(cpu);
+    else
+        take_linear(cpu, op);
+    if (chained) af_acts_set(cpu->chained, NULL, 0, tokens, l->parts[0].w.rows, op[1].fine);
+    af_cpu_product p = {.cpu = cpu,
+                        .op = op,
+                        .tokens = tokens,
+                        .part_count = glu ? 1 : l->part_count,
+                        .aside = glu || chained || (l->residual != AF_NO_VALUE && !post),
+                        .finish = chained ? chain : finish_linear};
+    for (uint32_t i = 0; i < l->part_count; i++) p.to[i] = post ? cpu->product : cpu->values[l->parts[i].out];
     af_cpu_run_product(&p);
-    if (l->post.kind != AF_NORM_NONE) af_cpu_ranges(cpu, post_rows, l, tokens, l->parts[0].w.rows);
+    cpu->taken = chained;
+    if (post) af_cpu_ranges(cpu, post_rows, l, tokens, l->parts[0].w.rows);
 }
 
 /* ---- Head ---- */
 
-static void finish_head(const af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end) {
+static void finish_head(const af_cpu_product *p, const af_cpu_piece *piece) {
     const af_op_head *head = &p->op->op->u.head;
     const af_lane_kernels *k = p->cpu->kernels;
-    const size_t n = end - begin;
-    for (uint32_t row = 0; row < p->tokens; row++) {
-        float *y = af_cpu_row(&p->to[part], row) + begin;
-        if (head->bias) k->add(y, head->bias + begin, n);
+    const size_t n = piece->end - piece->begin;
+    for (uint32_t row = piece->first; row < piece->last; row++) {
+        float *y = af_cpu_piece_row(piece, 0, row);
+        if (head->bias) k->add(y, head->bias + piece->begin, n);
         if (head->scale != 1.0f) k->scale(y, head->scale, n);
         if (head->softcap > 0.0f) k->softcap(y, head->softcap, n);
     }

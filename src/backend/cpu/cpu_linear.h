@@ -28,6 +28,17 @@ uint32_t af_cpu_rounding(const af_cpu *cpu, const af_matrix *w);
 
 /* ---- The product ---- */
 
+/* What one call of `finish` works on: columns begin .. end - 1 of tokens first .. last - 1 of a part; of a GLU both. */
+typedef struct af_cpu_piece {
+    uint32_t part, begin, end, first, last;
+    float *y[2]; /* token `first`'s row of the part (and of part 1), from column `begin` on */
+    size_t stride;
+} af_cpu_piece;
+
+static inline float *af_cpu_piece_row(const af_cpu_piece *piece, uint32_t which, uint32_t token) {
+    return piece->y[which] + (token - piece->first) * piece->stride;
+}
+
 /* One pool job: the products of up to AF_PLAN_PARTS matrices with the rows in cpu->acts. */
 typedef struct af_cpu_product {
     af_cpu *cpu;
@@ -36,11 +47,19 @@ typedef struct af_cpu_product {
     uint32_t part_count; /* walked one after another; a GLU's two parts are walked together, as one */
     uint32_t panels_a_task;
     uint32_t tasks[AF_PLAN_PARTS]; /* of each part */
-    af_cpu_rows to[AF_PLAN_PARTS]; /* where each part's product goes */
-    /* What is done to columns begin .. end - 1 of part i when they are there. */
-    void (*finish)(const struct af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end);
+    /* Products go to a worker's own memory, which stays in its cache, and `finish` takes them from there; else they go
+     * straight to `to`. */
+    bool aside;
+    af_cpu_rows to[AF_PLAN_PARTS];
+    void (*finish)(const struct af_cpu_product *p, const af_cpu_piece *piece);
 } af_cpu_product;
 
+#define AF_CPU_ASIDE                                                                                                   \
+    ((size_t)1 << 16) /* floats of a worker's memory for it: 256 KB, a part of its second-level cache */
+
 void af_cpu_run_product(af_cpu_product *p);
+
+/* Whether operation i's output goes nowhere but, as int8, into the next one, so that it is never written as floats. */
+bool af_cpu_is_chained(const af_cpu *cpu, size_t i);
 
 #endif

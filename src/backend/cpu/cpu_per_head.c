@@ -103,8 +103,9 @@ static void gather(const heads_job *j, uint32_t head) {
 static void multiply(const heads_job *j, uint32_t head, uint32_t worker) {
     const af_packed *packed = packed_of(j, head);
     const uint32_t strands = af_packed_wants_int8(packed) && j->op->fine ? 2 : 1, row = first_row(j, head);
+    const af_product_place to = {.out = j->x->out.p, .stride = j->x->out.stride};
     af_packed_multiply_some(packed, j->x->acts, strands * row, strands * (row + j->tokens), 0, af_packed_panels(packed),
-                            j->x->out.p, j->x->out.stride, j->cpu->workers[worker].linear);
+                            &to, j->cpu->workers[worker].linear);
 }
 
 static void put(const heads_job *j, uint32_t head) {

@@ -7,10 +7,10 @@
 #include <float.h>
 #include <math.h>
 
-static void finish_route(const af_cpu_product *p, uint32_t part, uint32_t begin, uint32_t end) {
+static void finish_route(const af_cpu_product *p, const af_cpu_piece *piece) {
     const float *bias = p->op->op->u.route.bias;
-    for (uint32_t t = 0; bias && t < p->tokens; t++)
-        p->cpu->kernels->add(af_cpu_row(&p->to[part], t) + begin, bias + begin, end - begin);
+    for (uint32_t t = piece->first; bias && t < piece->last; t++)
+        p->cpu->kernels->add(af_cpu_piece_row(piece, 0, t), bias + piece->begin, piece->end - piece->begin);
 }
 
 /* The index of the largest of n numbers, the lowest such; of those not `taken`. */

@@ -25,8 +25,9 @@ typedef struct af_panel_job {
     uint32_t cols;
     uint32_t rows;       /* of the panel that exist: 1..16 */
     uint32_t begin, end; /* strands, or tokens for float weights; begin: a multiple of AF_LANES */
-    float *out;          /* token t's first row of this panel is out + t * stride */
+    float *out;          /* token t's first row of this panel is out + (t - first) * stride */
     size_t stride;
+    uint32_t first;
     void *scratch; /* 64-byte aligned, AF_SCRATCH_BLOCK for each block of 32 columns */
 } af_panel_job;
 

@@ -207,7 +207,7 @@ static const unsigned char *panel_of(const af_packed *p, uint32_t panel, void *s
 }
 
 void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint32_t begin, uint32_t end,
-                             uint32_t panel_begin, uint32_t panel_end, float *out, size_t stride, void *scratch) {
+                             uint32_t panel_begin, uint32_t panel_end, const af_product_place *to, void *scratch) {
     assert(acts->width == packed->w.cols && panel_end <= af_packed_panels(packed) && begin % AF_LANES == 0);
     /* Decoding costs more than fetching activations again: in exact mode all tokens pass a panel at once. */
     const uint32_t chunk = packed->exact ? end - begin : chunk_of(packed);
@@ -221,8 +221,9 @@ void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint3
                 .rows = panel_rows(packed, i),
                 .begin = t,
                 .end = last,
-                .out = out + (size_t)i * AF_PANEL,
-                .stride = stride,
+                .out = to->out + (size_t)(i - to->panel) * AF_PANEL,
+                .stride = to->stride,
+                .first = to->first,
                 .scratch = scratch,
             });
         }
@@ -232,5 +233,6 @@ void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint3
 void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t panel_begin, uint32_t panel_end,
                         float *out, size_t stride, void *scratch) {
     const uint32_t count = af_packed_wants_int8(packed) ? acts->strands : acts->tokens;
-    af_packed_multiply_some(packed, acts, 0, count, panel_begin, panel_end, out, stride, scratch);
+    const af_product_place to = {.out = out, .stride = stride};
+    af_packed_multiply_some(packed, acts, 0, count, panel_begin, panel_end, &to, scratch);
 }

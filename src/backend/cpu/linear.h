@@ -60,6 +60,13 @@ void af_acts_close(af_acts *acts);
 void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width, bool fine);
 /* Quantizes rows token_begin .. token_end - 1 to int8 (call from pool tasks, disjoint ranges). */
 void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end);
+/* The same for some columns, multiples of 32, of some tokens, from where they lie: x is their first. */
+typedef struct af_acts_part {
+    const float *x;
+    size_t stride;
+    uint32_t token_begin, token_end, column_begin, column_end;
+} af_acts_part;
+void af_acts_quantize_part(const af_acts *acts, af_isa isa, const af_acts_part *part);
 
 /* out[t * stride + r] = (W x_t)[r] for the rows of panels panel_begin .. panel_end - 1 and all tokens of acts. Rows
  * past w->rows are not written. Call from pool tasks, disjoint ranges. `scratch` is a worker's own,
@@ -68,9 +75,15 @@ size_t af_linear_scratch_bytes(const af_packed *packed);
 void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t panel_begin, uint32_t panel_end,
                         float *out, size_t stride, void *scratch);
 
-/* The same for strands begin .. end - 1 alone (tokens, where they are not fine); begin is a multiple of AF_LANES. */
 #define AF_LANES 16
+/* Where a part of the products goes: token `first`'s row of panel `panel`. */
+typedef struct af_product_place {
+    float *out;
+    size_t stride;
+    uint32_t first, panel;
+} af_product_place;
+/* The same for strands begin .. end - 1 alone (tokens, where they are not fine); begin is a multiple of AF_LANES. */
 void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint32_t begin, uint32_t end,
-                             uint32_t panel_begin, uint32_t panel_end, float *out, size_t stride, void *scratch);
+                             uint32_t panel_begin, uint32_t panel_end, const af_product_place *to, void *scratch);
 
 #endif

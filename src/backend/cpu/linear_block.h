@@ -86,7 +86,7 @@ INLINE void store_first(float *p, vf v, uint32_t n) {
 #endif
 
 INLINE void store_rows(const af_panel_job *job, uint32_t token, uint32_t pass, vf sum) {
-    float *out = job->out + token * job->stride + pass * LANES;
+    float *out = job->out + (token - job->first) * job->stride + pass * LANES;
     if (job->rows >= (pass + 1) * LANES) {
         store(out, sum);
     } else if (job->rows > pass * LANES) {
@@ -97,7 +97,8 @@ INLINE void store_rows(const af_panel_job *job, uint32_t token, uint32_t pass, v
 /* Asks for the lines that strands will be stored to, in time for store_strands: each is a miss, since a token's row of
  * outputs is longer than a page. A SmolLM2 prompt gains a twentieth. */
 INLINE void expect_strands(const af_panel_job *job, uint32_t t, uint32_t tokens) {
-    for (uint32_t i = t; i < t + tokens; i++) __builtin_prefetch(job->out + (i >> job->acts->fine) * job->stride, 1);
+    for (uint32_t i = t; i < t + tokens; i++)
+        __builtin_prefetch(job->out + ((i >> job->acts->fine) - job->first) * job->stride, 1);
 }
 
 /* Each strand's row, or the sum of each two where tokens are fine. */

@@ -196,8 +196,8 @@ INLINE vi round_half(const float *x, vf inverse, int8_t *q) {
 }
 
 KERNEL void quantize_token(af_acts *a, uint32_t token) {
-    const float *x = a->x + token * a->stride;
-    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+    const float *x = af_acts_row(a, token);
+    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
         size_t at = af_acts_at(a, token, b);
         int8_t *q = a->q + at * AF_BLOCK;
         float most = float_of_bits(largest(magnitudes(x)));
@@ -224,8 +224,8 @@ INLINE void cut_half(const float *x, vf inverse, int8_t *first, int8_t *second, 
 }
 
 KERNEL void quantize_fine(af_acts *a, uint32_t token) {
-    const float *x = a->x + token * a->stride;
-    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+    const float *x = af_acts_row(a, token);
+    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
         size_t at = af_acts_at(a, 2 * token, b);
         int8_t *q = a->q + at * AF_BLOCK, *q2 = q + AF_BLOCK;
         float most = float_of_bits(largest(magnitudes(x))), d = most / (127 * AF_FINE);
@@ -256,8 +256,8 @@ INLINE void finish_blocks(af_acts *a, size_t at, vf d, vi first, vi second) {
 
 /* LANES tokens of a group at once: what there is one of a block is computed for all of them in a vector. */
 KERNEL void quantize_tokens(af_acts *a, uint32_t token) {
-    const float *x = a->x + token * a->stride;
-    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+    const float *x = af_acts_row(a, token);
+    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
         size_t at = af_acts_at(a, token, b);
         vi first[LANES], second[LANES];
         float inverses[LANES];
@@ -277,8 +277,8 @@ KERNEL void quantize_tokens(af_acts *a, uint32_t token) {
 KERNEL void quantize_fine_tokens(af_acts *a, uint32_t token) {
     static const float STEPS[AF_LANES] = {AF_FINE, 1, AF_FINE, 1, AF_FINE, 1, AF_FINE, 1,
                                           AF_FINE, 1, AF_FINE, 1, AF_FINE, 1, AF_FINE, 1};
-    const float *x = a->x + token * a->stride;
-    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+    const float *x = af_acts_row(a, token);
+    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
         size_t at = af_acts_at(a, 2 * token, b);
         vi first[LANES], second[LANES];
         float inverses[LANES];

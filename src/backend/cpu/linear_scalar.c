@@ -37,8 +37,8 @@ static void finish_block(af_acts *a, size_t at, float d) {
 }
 
 static void quantize_token(af_acts *a, uint32_t token) {
-    const float *x = a->x + token * a->stride;
-    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+    const float *x = af_acts_row(a, token);
+    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
         size_t at = af_acts_at(a, token, b);
         float most = largest(x), inverse = inverse_of(127.0f, most);
         for (uint32_t i = 0; i < AF_BLOCK; i++) a->q[at * AF_BLOCK + i] = (int8_t)round_or_zero(x[i] * inverse);
@@ -47,8 +47,8 @@ static void quantize_token(af_acts *a, uint32_t token) {
 }
 
 static void quantize_fine(af_acts *a, uint32_t token) {
-    const float *x = a->x + token * a->stride;
-    for (uint32_t b = 0; b < a->blocks; b++, x += AF_BLOCK) {
+    const float *x = af_acts_row(a, token);
+    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
         size_t first = af_acts_at(a, 2 * token, b), second = af_acts_at(a, 2 * token + 1, b);
         float most = largest(x), inverse = inverse_of(127 * AF_FINE, most), d = most / (127 * AF_FINE);
         for (uint32_t i = 0; i < AF_BLOCK; i++) {
@@ -173,7 +173,7 @@ AF_LAYOUT_INLINE void multiply(af_layout l, const af_panel_job *job) {
         multiply_strand(l, job, s, sums[0]);
         if (fine) multiply_strand(l, job, s + 1, sums[1]);
         for (uint32_t r = 0; fine && r < AF_PANEL; r++) sums[0][r] += sums[1][r];
-        memcpy(job->out + (fine ? s / 2 : s) * job->stride, sums[0], job->rows * sizeof **sums);
+        memcpy(job->out + ((fine ? s / 2 : s) - job->first) * job->stride, sums[0], job->rows * sizeof **sums);
     }
 }
 
@@ -210,7 +210,7 @@ AF_LAYOUT_INLINE void multiply_floats(float (*weight)(const unsigned char *panel
             for (uint32_t r = 0; r < AF_PANEL; r++)
                 sums[k % 2][r] = fmaf(weight(job->panel, (size_t)k * AF_PANEL + r), x[k], sums[k % 2][r]);
         }
-        for (uint32_t r = 0; r < job->rows; r++) job->out[t * job->stride + r] = sums[0][r] + sums[1][r];
+        for (uint32_t r = 0; r < job->rows; r++) job->out[(t - job->first) * job->stride + r] = sums[0][r] + sums[1][r];
     }
 }
 
