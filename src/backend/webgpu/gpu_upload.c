@@ -24,8 +24,8 @@ typedef struct run {
     const af_gpu_layout *layout;
     uint32_t first, begin, rows; /* first: in the segment; begin: in the matrix */
     uint64_t at, bytes;
-    unsigned char *to;
-    bool packed; /* by the host */
+    unsigned char *to, *aside;
+    bool packed; /* by the host, in `aside` */
 } run;
 
 struct af_gpu_upload {
@@ -35,6 +35,7 @@ struct af_gpu_upload {
     bool device_packs;
     af_gpu_kernels *kernels; /* of its own: they are made at once, the plan's all together at the end */
     WGPUBuffer blocks;       /* as the file has them, on the device */
+    unsigned char *aside;    /* (ring.bytes), where the host packs: a mapped buffer's memory can be slow to read */
     run runs[MOST_RUNS];     /* of the buffer at hand */
     uint32_t run_count;
     uint64_t used;
@@ -60,7 +61,10 @@ int af_gpu_upload_open(af_gpu *gpu, uint32_t threads, uint64_t expected, af_gpu_
                     : expected < MOST_BYTES ? (expected + 15) & ~15ull
                                             : MOST_BYTES;
     u->device_packs = device_packs(gpu);
-    int status = af_pool_open(smaller(threads ? threads : af_os_cores(), MOST_THREADS), &u->pool, error);
+    u->aside = malloc(u->ring.bytes);
+    int status = u->aside ? AF_OK : af_fail_memory(error, u->ring.bytes, "GPU weights");
+    if (status == AF_OK)
+        status = af_pool_open(smaller(threads ? threads : af_os_cores(), MOST_THREADS), &u->pool, error);
     if (status == AF_OK) status = af_gpu_kernels_open(gpu, &u->kernels, error);
     if (status != AF_OK) {
         af_gpu_upload_close(u);
@@ -76,6 +80,7 @@ void af_gpu_upload_close(af_gpu_upload *u) {
     af_gpu_buffer_free(u->gpu, u->blocks);
     af_gpu_kernels_close(u->kernels);
     af_pool_close(u->pool);
+    free(u->aside);
     free(u);
 }
 
@@ -115,6 +120,7 @@ static void next_runs(af_gpu_upload *u, const af_matrix *const *parts, const af_
         run r = run_at(u, parts, m, s, *first);
         if (u->used + r.bytes > u->ring.bytes) return;
         r.to = memory + r.at;
+        r.aside = u->aside + r.at;
         u->used += r.bytes;
         *first += r.rows;
         u->runs[u->run_count++] = r;
@@ -125,10 +131,12 @@ static void fill_run(void *user, uint32_t task, uint32_t worker) {
     (void)worker;
     const run *r = (const run *)user + task;
     const size_t row_bytes = af_row_bytes(r->from->format, r->from->cols);
-    if (r->packed)
-        af_gpu_pack(r->layout, r->from, r->begin, r->begin + r->rows, r->to);
-    else
+    if (r->packed) {
+        af_gpu_pack(r->layout, r->from, r->begin, r->begin + r->rows, r->aside);
+        memcpy(r->to, r->aside, r->bytes);
+    } else {
         memcpy(r->to, (const unsigned char *)r->from->data + r->begin * row_bytes, r->rows * row_bytes);
+    }
 }
 
 /* ---- Taking it over ---- */
