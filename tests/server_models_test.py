@@ -239,6 +239,15 @@ def test_a_model_that_came_after_the_start_is_found(home):
         assert say(server, "late") == ("late", "I am late") and "late" in states(server)
 
 
+def test_the_list_has_what_came_and_lacks_what_went(home):
+    home.add("a"), home.add("goes")
+    with home.serve() as server:
+        home.add("comes")
+        (home.models / "goes.gguf").unlink()
+        wait_for(lambda: set(states(server)) == {"a", "comes"}, 15)
+        assert server.chat(model="goes")[0] == 404 and say(server, "comes")[1] == "I am comes"
+
+
 def test_a_model_that_does_not_load_is_told_with_its_file_and_tried_again(home):
     home.add("a")
     path = home.add("b")
@@ -408,6 +417,7 @@ def test_places_to_wait_are_bounded_and_freed_by_clients_that_leave():
     with fake_server("--models", "b.slow=1500", "--models-max", 2, "--parallel", 1, "--queue", 1) as server:
         waiting = lambda: server.metric("shimmy_model_requests_waiting", "b")
         first, second = send(server, model="b"), send(server, model="b")
+        wait_for(lambda: state(server, "b") == "loading")
         wait_for(lambda: waiting() == 2)
         status, headers, answer = server.chat(model="b")
         assert status == 503 and answer["error"]["code"] == "queue_full" and headers["Retry-After"]

@@ -137,6 +137,7 @@ typedef struct counted {
 typedef struct counting {
     af_buf models; /* counted[] */
     af_buf info;   /* lines of shimmy_info */
+    bool labels;   /* there are several: those never asked for are left out */
 } counting;
 
 static void write_info(af_buf *out, const char *name, const char *device) {
@@ -149,6 +150,8 @@ static void write_info(af_buf *out, const char *name, const char *device) {
 
 static void count_model(void *user, const shimmy_model_view *view) {
     counting *c = user;
+    if (c->labels && view->state == SHIMMY_MODEL_ABSENT && !view->loads && !view->waiting)
+        return; /* of many, perhaps */
     counted one = {.name = view->name,
                    .numbers = {[RUNNING] = view->numbers.running,
                                [WAITING] = view->numbers.waiting,
@@ -229,11 +232,11 @@ static void write_whole(af_buf *out, const shimmy_server *server) {
 void shimmy_get_metrics(shimmy_server *server, const char *name, shimmy_reply *reply) {
     (void)name;
     af_buf *out = &reply->body;
-    counting c = {0};
+    counting c = {.labels = server->several};
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
     shimmy_models_each(server->models, count_model, &c);
     write_whole(out, server);
-    write_by_model(out, &c.models, server->several);
+    write_by_model(out, &c.models, c.labels);
     af_buf_text(out, "# HELP shimmy_info What is served, and on what\n# TYPE shimmy_info gauge\n");
     if (c.info.len) af_buf_append(out, c.info.p, c.info.len);
     shimmy_write_requests(out, &server->metrics, route_name);

@@ -174,6 +174,7 @@ static void conclude(shimmy_call *call, int rc) {
 /* From the body to an answer in the making. SHIMMY_MODEL_WAITS: the call is another thread's by now. */
 static int work(shimmy_call *call) {
     json_t *json = NULL;
+    if (call->route->here) return call->route->work(call, NULL);
     if (call->server->options->raw_log && !call->on)
         af_trace("%s %.*s", call->route->path, (int)call->body_length, call->body);
     int rc = shimmy_parse_body(call->body, call->body_length, &json, &call->refusal);

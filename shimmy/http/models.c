@@ -180,7 +180,7 @@ static void show(const shimmy_models *models, const shimmy_model_entry *e, shimm
 void shimmy_models_each(shimmy_models *models, shimmy_model_view_fn fn, void *user) {
     af_mutex_lock(models->lock);
     for (size_t i = 0; i < models->count; i++)
-        if (models->entries[i]->listed || models->entries[i]->ready) show(models, models->entries[i], fn, user);
+        if (shimmy_models_offers(models->entries[i])) show(models, models->entries[i], fn, user);
     af_mutex_unlock(models->lock);
 }
 

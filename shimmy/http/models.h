@@ -69,6 +69,8 @@ int shimmy_models_add(shimmy_models *models, const char *name, const char *path,
 /* Looks for models again; takes as long as that takes. Without one added, the first found is what is meant by no name.
  */
 int shimmy_models_refresh(shimmy_models *models, af_error *error);
+/* Whether there is something to look through, and was not of late: for those who ask often. */
+bool shimmy_models_may_refresh(shimmy_models *models);
 size_t shimmy_models_count(shimmy_models *models);
 /* Starts the threads. */
 int shimmy_models_start(shimmy_models *models, af_error *error);

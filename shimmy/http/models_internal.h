@@ -49,8 +49,8 @@ struct shimmy_models {
     bool refreshing;
 };
 
-/* Whether enough time has passed to look for models again because of a name that nothing is known of. */
-bool shimmy_models_may_refresh(shimmy_models *models);
+/* Not one whose file was gone when models were last looked for. */
+bool shimmy_models_offers(const shimmy_model_entry *entry);
 /* The entry that a name means, or NULL with a refusal. The lock is held. */
 shimmy_model_entry *shimmy_models_named(const shimmy_models *models, const char *name, shimmy_refusal *refusal);
 

@@ -102,6 +102,11 @@ static shimmy_model_entry *next_to_load(shimmy_models *models, uint64_t now) {
 
 /* ---- Loading and closing: the lock is given up meanwhile ---- */
 
+/* The load that a server starts with: the program tells of it itself, and ends with its failure. */
+static bool is_first(const shimmy_model_entry *e) {
+    return e->own && !e->loads;
+}
+
 static void adopt(shimmy_models *models, shimmy_model_entry *e, shimmy_loaded *loaded) {
     if (e->ready) retire(models, e, NULL);
     e->ready = loaded;
@@ -123,7 +128,7 @@ static void give_up(shimmy_model_entry *e, const af_error *error) {
         e->stale = false;
         return; /* settle serves them */
     }
-    if (!e->own || e->loads) af_log(AF_LOG_ERROR, "%s: %s", e->name, error->text); /* else the program ends with it */
+    if (!is_first(e)) af_log(AF_LOG_ERROR, "%s: %s", e->name, error->text);
     const bool memory = error->code == AF_ENOMEM;
     shimmy_refuse(&refusal, memory ? 503 : 500, memory ? "out_of_memory" : "model_load_failed", "model",
                   "model: '%.100s' could not be loaded: %s", e->name, error->text);
@@ -132,11 +137,12 @@ static void give_up(shimmy_model_entry *e, const af_error *error) {
 
 static int open_file(shimmy_models *models, shimmy_model_entry *e, shimmy_loaded **out, af_error *error) {
     const shimmy_model_keeper *keeper = &models->options.keeper;
+    const bool first = is_first(e);
     char *path = strdup(e->path);
     if (!path) return af_fail_memory(error, strlen(e->path), "a path");
-    if (!e->own || e->loads)
-        af_log(AF_LOG_INFO, "loading %s%s from %s", e->ready ? "the new file of " : "", e->name, path);
+    if (!first) af_log(AF_LOG_INFO, "loading %s%s from %s", e->ready ? "the new file of " : "", e->name, path);
     const shimmy_load what = {.name = e->name, .path = path, .own = e->own, .permille = &e->permille};
+    const uint64_t start = af_os_nanoseconds();
     atomic_store(&e->permille, 0);
     e->loading = true;
     af_mutex_unlock(models->lock);
@@ -145,6 +151,8 @@ static int open_file(shimmy_models *models, shimmy_model_entry *e, shimmy_loaded
     af_mutex_lock(models->lock);
     e->loading = false;
     free(path);
+    if (rc == 0 && !first)
+        af_log(AF_LOG_INFO, "loaded %s in %.1f s", e->name, (double)(af_os_nanoseconds() - start) / 1e9);
     return rc;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REFRESH_AFTER 5000000000u /* nanoseconds between two looks because of unknown names */
+#define REFRESH_AFTER 5000000000u /* nanoseconds between two looks, however many ask */
 #define LATEST        ":latest"   /* the tag that is meant where none is given, as with Ollama */
 
 /* ---- What a name means ---- */
@@ -27,7 +27,12 @@ static bool is_untagged(const char *name, const char *wanted) {
     return strncmp(name, wanted, n) == 0 && strcmp(name + n, LATEST) == 0;
 }
 
+bool shimmy_models_offers(const shimmy_model_entry *e) {
+    return e->listed || e->ready;
+}
+
 static match compare(const shimmy_model_entry *e, const char *wanted) {
+    if (!shimmy_models_offers(e)) return NO_MATCH;
     if (strcmp(e->name, wanted) == 0 || strcmp(e->path, wanted) == 0) return EXACT;
     if (e->also && strcmp(e->also, wanted) == 0) return EXACT;
     if (is_untagged(e->name, wanted) || (e->also && is_untagged(e->also, wanted))) return UNTAGGED;

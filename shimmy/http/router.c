@@ -130,7 +130,7 @@ void shimmy_route_request(shimmy_server *server, shimmy_conn *conn, const shimmy
         shimmy_refusal refusal;
         shimmy_refuse(&refusal, 503, "loading", NULL, "the model is still loading: try again in a moment");
         reply_refusal(conn, &refusal, NULL);
-    } else if (route->here) {
+    } else if (route->here && !(route->work && shimmy_models_may_refresh(server->models))) {
         answer_here(server, conn, route, name);
     } else {
         shimmy_call_start(server, conn, route);

@@ -8,9 +8,10 @@ typedef struct shimmy_route {
     const char *method; /* GET stands for HEAD too */
     const char *path;   /* one that ends in '/' takes any one name after it */
     bool needs_model;   /* answered with 503 while it loads, and with 401 without a key where keys are asked for */
-    /* Exactly one of the two. here: on the loop, at once; `name` is what followed the path, decoded, or "". */
+    /* One of the two, or both. here: on the loop, at once; `name` is what followed the path, decoded, or "". */
     void (*here)(shimmy_server *server, const char *name, shimmy_reply *reply);
-    /* On a worker, with the model: 0, or negative with call->refusal set. The body is borrowed. */
+    /* On a worker, with the model: 0, or negative with call->refusal set. The body is borrowed. Beside `here`, it takes
+     * its place when models have not been looked for of late: no body, no model. */
     int (*work)(shimmy_call *call, json_t *json);
 } shimmy_route;
 

@@ -5,11 +5,21 @@
 #include "openai/fields.h"
 #include "openai/write.h"
 
+#include "base/log.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* With what has come to lie on this machine since it was last looked at. */
+static int list_models(shimmy_call *call, json_t *json) {
+    af_error error;
+    (void)json;
+    if (shimmy_models_refresh(call->server->models, &error) < 0) af_log(AF_LOG_ERROR, "%s", error.text);
+    shimmy_get_models(call->server, "", &call->reply);
+    return 0;
+}
 
 static int post_chat(shimmy_call *call, json_t *json) {
     return shimmy_generate(call, true, json);
@@ -134,7 +144,7 @@ const shimmy_route shimmy_routes[] = {
     {"GET", "/", false, shimmy_get_index, NULL},
     {"GET", "/health", false, shimmy_get_health, NULL},
     {"GET", "/metrics", true, shimmy_get_metrics, NULL},
-    {"GET", "/v1/models", true, shimmy_get_models, NULL},
+    {"GET", "/v1/models", true, shimmy_get_models, list_models},
     {"GET", "/v1/models/", true, shimmy_get_model, NULL},
     {"POST", "/v1/chat/completions", true, NULL, post_chat},
     {"POST", "/v1/completions", true, NULL, post_completion},
@@ -142,7 +152,7 @@ const shimmy_route shimmy_routes[] = {
     {"POST", "/tokenize", true, NULL, post_tokenize},
     {"POST", "/detokenize", true, NULL, post_detokenize},
     {"POST", "/apply-template", true, NULL, post_template},
-    {"GET", "/models", true, shimmy_get_models, NULL},
+    {"GET", "/models", true, shimmy_get_models, list_models},
     {"GET", "/v1/health", false, shimmy_get_health, NULL},
     {"POST", "/chat/completions", true, NULL, post_chat},
     {"POST", "/completions", true, NULL, post_completion},
