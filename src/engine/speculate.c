@@ -24,7 +24,7 @@ bool af_speculate_can(const af_plan *plan, const af_backend *backend, const af_e
 void af_speculate_settle(af_engine *engine) {
     const uint32_t count = engine->running_count, rows = engine->step.max_rows;
     engine->draft_size = 0;
-    if (!engine->speculates) return;
+    if (!engine->speculates || !count) return; /* the last one may just have been cancelled */
     for (uint32_t i = 0; i < count; i++) {
         const af_job *job = engine->running[i];
         if (af_job_in_prompt(job)) return;
