@@ -17,6 +17,7 @@ import pytest
 
 from support import EXE, ROOT, SANITIZED
 
+TIMEOUT = 60 if SANITIZED else 20
 PIECES = ["gr", "een", " tea"]
 
 
@@ -78,7 +79,7 @@ class Server:
 
     def request(self, method, path, body=None, headers=None):
         """(status, headers, body) with the body parsed where it is JSON."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT)
         try:
             return exchange(connection, method, path, body, headers)
         finally:

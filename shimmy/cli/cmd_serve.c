@@ -151,6 +151,7 @@ int shimmy_cmd_serve(const shimmy_options *options, af_error *error) {
         .reasoning = reasoning_of(options->reasoning),
         .pooling = pooling_of(options->pooling),
         .raw_log = af_env_flag("SHIMMY_DEBUG_RAW"),
+        .sandbox = !options->no_sandbox,
     };
     int status = shimmy_engine_options(options, af_engine_options_default().parallel, &serve.engine, error);
     if (!status) status = read_access(options, &serve, error);

@@ -49,6 +49,7 @@ typedef struct shimmy_options {
     const char *api_key, *api_keys, *cors, *path_prefix, *tls_cert, *tls_key, *unix_mode, *log;
     int64_t max_body, request_timeout, models_max, load_timeout, model_idle;
     bool allow_special; /* generate's too */
+    bool no_sandbox;
 
     /* generate */
     const char *prompt, *system;

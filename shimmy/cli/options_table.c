@@ -121,6 +121,9 @@ const shimmy_option shimmy_option_table[] = {
     {"tls-key", SHIMMY_TEXT, "FILE", NULL, AT(tls_key), 0, 0, NULL, SHIMMY_SERVE, "its private key (PEM)"},
     {"unix-mode", SHIMMY_TEXT, "OCTAL", NULL, AT(unix_mode), 0, 0, NULL, SHIMMY_SERVE,
      "rights of the unix socket's file, as 660; default: as the umask says"},
+    {"no-sandbox", SHIMMY_FLAG, NULL, NULL, AT(no_sandbox), 0, 0, NULL, SHIMMY_SERVE,
+     "keep all rights of the user who starts it; otherwise the server gives up, once it has its sockets, what it does "
+     "not need: docs/SECURITY.md lists what it keeps"},
     {"log", SHIMMY_CHOICE, "FORM", "SHIMMY_LOG", AT(log), 0, 0, "text|json|off", SHIMMY_SERVE,
      "a line on stderr for each request: text (default), json or off; never what was said"},
     {"chat-template", SHIMMY_TEXT, "FILE", NULL, AT(chat_template), 0, 0, NULL, SHIMMY_SERVE | SHIMMY_GENERATE,

@@ -1,12 +1,13 @@
 /* serve.c - the life of a server: bind, load beside a loop that already answers, serve, drain, end. See serve.h.
  *
- * Order of birth: loop, listener, mailbox, workers, loader; of death: listener, connections, workers, loader and
- * engines, mailbox, models. Nothing runs on a timer: an idle server sleeps in one epoll_wait.
+ * Order of birth: loop, listener, mailbox, sandbox, workers, loader; of death: listener, connections, workers, loader
+ * and engines, mailbox, models. Nothing runs on a timer: an idle server sleeps in one epoll_wait.
  */
 #include "http/serve.h"
 
 #include "base/log.h"
 #include "base/os.h"
+#include "http/confine.h"
 #include "http/router.h"
 #include "http/server.h"
 
@@ -306,6 +307,7 @@ static int open_all(serving *s, af_error *error) {
                                   &(shimmy_listener_options){options->bind, options->unix_mode, server->tls}, on_socket,
                                   server, &server->listener, error);
     if (rc == 0) rc = shimmy_mailbox_open(server->base, &server->mailbox, error);
+    if (rc == 0 && options->sandbox) rc = shimmy_confine(options, error); /* from here on: threads */
     if (rc == 0) rc = shimmy_workers_open(TEXT_WORKERS, &server->workers, error);
     if (rc == 0) rc = open_models(s, error);
     return rc == 0 ? begin(s, error) : rc;

@@ -34,6 +34,7 @@ typedef struct shimmy_serve_options {
     shimmy_reasoning reasoning; /* which answers are split into thoughts and content */
     af_pooling pooling;         /* of embeddings */
     bool raw_log;               /* SHIMMY_DEBUG_RAW */
+    bool sandbox;               /* give up what serving does not need (confine.h) */
     af_engine_options engine;
 } shimmy_serve_options;
 

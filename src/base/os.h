@@ -109,6 +109,38 @@ void af_cond_broadcast(af_cond *cond);
 void af_futex_wait(const _Atomic uint32_t *word, uint32_t expected);
 void af_futex_wake_all(const _Atomic uint32_t *word);
 
+/* ---- Sandbox ---- */
+
+/* Gives up, for the rest of the process's life, what it has no further need of: first what is allowed is said, then
+ * enter() forbids everything else. Entered before a second thread starts; children and threads inherit it. */
+typedef struct af_sandbox af_sandbox;
+
+typedef enum af_allow {
+    AF_ALLOW_READ,   /* and list */
+    AF_ALLOW_CHANGE, /* read, write, make and remove, in a folder */
+    AF_ALLOW_REMOVE, /* remove files, in a folder */
+    AF_ALLOW_DEVICE, /* read, write, and the calls that only this device knows */
+} af_allow;
+
+/* What the system can enforce. */
+enum {
+    AF_SANDBOX_FILES = 1 << 0,   /* only the allowed ones are opened, made or removed */
+    AF_SANDBOX_NETWORK = 1 << 1, /* no connection is made, no port taken */
+    AF_SANDBOX_CALLS = 1 << 2,   /* no program is started, no process signalled; no system call but the usual ones */
+    AF_SANDBOX_ALL = (1 << 3) - 1
+};
+
+/* With what every process may touch: shared libraries, /proc, the time zones. */
+int af_sandbox_open(af_sandbox **out, af_error *error);
+void af_sandbox_close(af_sandbox *sandbox); /* of one that was not entered; NULL does nothing */
+/* A file, or a folder with all that is or will be in it. What is not there is passed over. */
+int af_sandbox_allow(af_sandbox *sandbox, af_allow what, const char *path, af_error *error);
+/* The GPUs' nodes, their drivers' files, and the caches of shaders that drivers write. */
+int af_sandbox_allow_gpu(af_sandbox *sandbox, af_error *error);
+/* *in_force has AF_SANDBOX_... of what this system enforces, which may be nothing. Frees the sandbox, after failure
+ * too. */
+int af_sandbox_enter(af_sandbox *sandbox, unsigned *in_force, af_error *error);
+
 /* Calls call(user); false if it aborted instead of returning. The thread is good for little more then: see the file. */
 bool af_os_survive(void (*call)(void *), void *user);
 
