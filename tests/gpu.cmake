@@ -1,6 +1,7 @@
 # What needs the WebGPU backend in the build. On a machine without lavapipe (tools/setup.sh installs it) those that need
 # a device skip.
 c_test(gpu_pack_test ${BACKEND})
+c_test(gpu_store_test ${BACKEND})
 c_test(gpu_upload_test ${BACKEND})
 target_include_directories(gpu_upload_test SYSTEM PRIVATE ${WGPU_DIR})
 c_test(gpu_plan_test airframe)

@@ -46,10 +46,11 @@ typedef struct af_gpu {
     WGPUDevice device;
     WGPUQueue queue;
     af_gpu_adapter_info info;
-    uint64_t binding_limit;   /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
-    bool use_subgroups;       /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
-    uint32_t subgroup_size;   /* seen by a probe shader at open; 0: unknown */
-    af_gpu_matrices matrices; /* for prompts; AIRFRAME_GPU_MATRICES=0 or emulated, for tests */
+    uint64_t binding_limit;     /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
+    bool use_subgroups;         /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
+    uint32_t subgroup_size;     /* seen by a probe shader at open; 0: unknown */
+    af_gpu_matrices matrices;   /* for prompts; AIRFRAME_GPU_MATRICES=0 or emulated, for tests */
+    struct af_gpu_store *store; /* of what Dawn compiled (gpu_store.h); NULL: none is kept */
     bool lost, closing;
     int read_mapped;   /* of af_gpu_read's buffer (af_gpu_map) */
     int work_done;     /* of af_gpu_wait */

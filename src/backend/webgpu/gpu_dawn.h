@@ -9,6 +9,7 @@
 #include "backend/webgpu/gpu_api.h"
 
 #define AF_DAWN_STYPE_TOGGLES        ((WGPUSType)0x0005000A)
+#define AF_DAWN_STYPE_CACHE          ((WGPUSType)0x00050007)
 #define AF_DAWN_STYPE_MATRIX_CONFIGS ((WGPUSType)0x0005003B)
 #define AF_DAWN_FEATURE_MATRIX       ((WGPUFeatureName)0x00050034) /* chromium-experimental-subgroup-matrix */
 #define AF_DAWN_COMPONENT_F32        1
@@ -22,6 +23,22 @@ typedef struct af_dawn_toggles {
     size_t disabled_count;
     const char *const *disabled;
 } af_dawn_toggles;
+
+/* Chained to a device's descriptor: who keeps what was compiled. Until 2025 Dawn had three pointers in place of the two
+ * structs, under the same number: a load function where load_next stands, a store function, which gets a key before its
+ * length, where load does. Such a Dawn finds no load function, and load knows it by a length that is none. */
+typedef struct af_dawn_cache {
+    WGPUChainedStruct chain;
+    WGPUStringView isolation; /* becomes part of every key */
+    void *load_next;          /* NULL, as store_next is */
+    size_t (*load)(size_t key_size, const uint8_t *key, size_t value_size, uint8_t *value, void *user, void *unused);
+    void *load_user[2];
+    void *store_next;
+    void (*store)(size_t key_size, const uint8_t *key, size_t value_size, const uint8_t *value, void *user,
+                  void *unused);
+    void *store_user[2];
+} af_dawn_cache;
+_Static_assert(sizeof(af_dawn_cache) == 96, "as Dawn has it on 64 bits");
 
 typedef struct af_dawn_matrix_config { /* left (m, k) by right (k, n) */
     uint32_t component, result;

@@ -1,6 +1,7 @@
 /* gpu_device.c - opening a device, and its errors. What is done with it is gpu_queue.c. */
 #include "backend/webgpu/gpu_dawn.h"
 #include "backend/webgpu/gpu_internal.h"
+#include "backend/webgpu/gpu_store.h"
 
 #include "base/log.h"
 #include "base/os.h"
@@ -142,7 +143,14 @@ static int request_device(af_gpu *gpu, af_error *error) {
     gpu->api->wgpuAdapterGetLimits(gpu->adapter, &limits);
     limits.nextInChain = NULL;
     WGPUDeviceDescriptor descriptor = WGPU_DEVICE_DESCRIPTOR_INIT;
-    if (!gpu->api->native) descriptor.nextInChain = (WGPUChainedStruct *)&af_dawn_device_toggles.chain; /* read only */
+    af_dawn_toggles toggles = af_dawn_device_toggles;
+    af_dawn_cache cache = {.chain = {.sType = AF_DAWN_STYPE_CACHE},
+                           .load = af_gpu_store_load,
+                           .load_user = {gpu->store},
+                           .store = af_gpu_store_save,
+                           .store_user = {gpu->store}};
+    if (gpu->store) toggles.chain.next = &cache.chain;
+    if (!gpu->api->native) descriptor.nextInChain = &toggles.chain;
     descriptor.requiredFeatureCount = count;
     descriptor.requiredFeatures = features;
     descriptor.requiredLimits = &limits;
@@ -180,6 +188,7 @@ int af_gpu_open(const char *device, af_gpu **out, af_error *error) {
     if (status == AF_OK) status = choose_adapter(gpu, device, error);
     if (status == AF_OK && !gpu->info.immediates)
         status = af_fail(error, AF_EUNSUPPORTED, "gpu: %s: its driver offers no push constants", gpu->info.name);
+    if (status == AF_OK && !gpu->api->native) gpu->store = af_gpu_store_open();
     if (status == AF_OK) status = request_device(gpu, error);
     if (status != AF_OK) {
         af_gpu_close(gpu);
@@ -205,6 +214,7 @@ void af_gpu_close(af_gpu *gpu) {
     if (gpu->device) af_gpu_guarded(gpu, release_device, gpu);
     if (gpu->adapter) api->wgpuAdapterRelease(gpu->adapter);
     if (gpu->instance) api->wgpuInstanceRelease(gpu->instance);
+    af_gpu_store_close(gpu->store); /* the device asks it until its end */
     free(gpu);
 }
 
