@@ -242,6 +242,10 @@ typedef struct af_engine_options {
     uint64_t cache_ram;     /* bytes for prompts and answers kept for later requests that begin alike, beyond what
                                `parallel` requests need; AF_CACHE_RAM_AUTO (default): none, what those leave unused is
                                taken; 0: nothing is kept */
+    bool context_shift;     /* a request whose context is full drops the older half of it, but for its first `keep`
+                               tokens, and goes on, to 16 contexts' tokens at the most; default: it is over. Models that
+                               take whole texts never shift */
+    uint32_t keep;          /* at most half a context, and never more than the prompt; 0 (default): the first alone */
     const char *cache_dir;  /* a folder in which such texts are kept too, for later engines of the same model and
                                settings; made where it is not there. NULL (default): none. Nobody else may write there,
                                and whoever may read it can read the texts */
@@ -334,7 +338,7 @@ af_sampling af_sampling_default(const af_model *model);
 typedef enum af_finish {
     AF_FINISH_NONE,   /* not finished */
     AF_FINISH_STOP,   /* an end token or a stop string */
-    AF_FINISH_LENGTH, /* max_tokens, or the context is full */
+    AF_FINISH_LENGTH, /* max_tokens, or the context is full and does not shift */
     AF_FINISH_CANCEL, /* af_cancel, or the engine closed */
     AF_FINISH_ERROR   /* the engine failed; the event carries the error */
 } af_finish;
@@ -391,6 +395,7 @@ typedef struct af_request {
     bool ignore_eos;        /* end tokens do not stop (they are still written to the ids) */
     const int32_t *end_ids; /* more tokens that end the answer as an end token does, at most 64; copied */
     size_t end_count;
+    int64_t keep;              /* -1 (default): the engine's `keep` */
     uint32_t min_tokens;       /* end tokens are forbidden before; stop strings are not */
     const af_logit_bias *bias; /* copied */
     size_t bias_count;

@@ -171,13 +171,15 @@ static void log_probabilities_are_asked_for_in_each_route_s_way(void **state) {
 }
 
 static void ends_and_breakers_are_read(void **state) {
-    shimmy_request r = parsed("{" MESSAGES ",\"stop_token_ids\":[3,4],\"min_tokens\":7,\"dry_multiplier\":1}");
-    assert_true(r.end_count == 2 && r.end_ids[1] == 4 && r.min_tokens == 7 && r.breaker_count == 4);
+    shimmy_request r =
+        parsed("{" MESSAGES ",\"stop_token_ids\":[3,4],\"min_tokens\":7,\"n_keep\":9,\"dry_multiplier\":1}");
+    assert_true(r.end_count == 2 && r.end_ids[1] == 4 && r.min_tokens == 7 && r.keep == 9 && r.breaker_count == 4);
     shimmy_request_clear(&r);
     r = parsed("{" MESSAGES ",\"dry_sequence_breakers\":[\"||\"],\"dry_multiplier\":1,\"dry_penalty_last_n\":0}");
     assert_true(r.breaker_count == 1 && strcmp(r.breakers[0], "||") == 0 && r.sampling.dry_multiplier == 0);
     shimmy_request_clear(&r);
     refuses(true, "{" MESSAGES ",\"stop_token_ids\":[100]}", "stop_token_ids[0]");
+    refuses(true, "{" MESSAGES ",\"n_keep\":-1}", "n_keep");
     refuses(true, "{" MESSAGES ",\"min_tokens\":-1}", "min_tokens");
     refuses(true, "{" MESSAGES ",\"dry_sequence_breakers\":[1]}", "dry_sequence_breakers");
 }

@@ -9,7 +9,8 @@ import re
 
 import pytest
 
-from support import MODELS, SANITIZED, shimmy
+from server import Server
+from support import EXE, MODELS, SANITIZED, shimmy
 
 REAL = ["SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"]
 NANO = ["nano-llama-q4_k_m.gguf", "nano-qwen35-q8_0.gguf", "nano-llama-f16.gguf", "nano-gemma3-q8_0.gguf"]
@@ -111,3 +112,24 @@ if not SANITIZED:
     def test_real_models_with_1100_tokens(model, variant, reference):
         tokens = random_tokens(1100, 40000)
         assert digest(model, tokens, POSITIONS, *VARIANTS[variant]) == reference(model, tokens, POSITIONS)
+
+
+@pytest.mark.parametrize("model", ["SmolLM2-135M-Instruct.Q4_1.gguf", "nano-gemma3-q8_0.gguf", "nano-qwen35-q8_0.gguf"])
+def test_a_shifted_context_says_what_the_shorter_text_says(model):
+    """The context holds 64 tokens. Of the 65 that are known when it is full the first stays and the younger half."""
+    ids, said = random_tokens(40, 500), 300
+    with Server(EXE, "serve", "--model-path", MODELS / model, "--bind", "127.0.0.1:0", "--ctx", 64, "--device", "cpu",
+                "--context-shift") as server:
+        def answer(prompt, count):
+            """How likely each token was, of an answer that says one token again and again."""
+            status, _, said_back = server.post("/v1/completions", {
+                "prompt": prompt, "max_tokens": count, "temperature": 0, "logit_bias": {said: 100}, "logprobs": 0})
+            assert status == 200
+            usage = said_back["usage"]
+            assert (usage["prompt_tokens"], usage["completion_tokens"]) == (len(prompt), count)
+            return said_back["choices"][0]["logprobs"]["token_logprobs"]
+
+        likely = answer(ids, 45)
+        text = ids + [said] * 25
+        assert len(set(likely)) > 30 and likely[25:] == answer(text[:1] + text[33:], 20)
+        assert answer([*ids, said], 20) == likely[1:21]

@@ -66,6 +66,8 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
     if (options->kv) e.kv = kv_type(options->kv);
     if (options->speculate && !strcmp(options->speculate, "off")) e.speculate = AF_SPECULATE_OFF;
     if (options->cache_dir && *options->cache_dir) e.cache_dir = options->cache_dir;
+    e.context_shift = options->context_shift;
+    e.keep = number_or(options->keep, e.keep);
     e.exact = options->exact;
     e.cpu_moe = options->cpu_moe ? MOST_LAYERS : number_or(options->n_cpu_moe, e.cpu_moe);
     int status = read_gpu_layers(options->gpu_layers, &e.gpu_layers, error);

@@ -148,6 +148,7 @@ static af_request engine_request(const shimmy_call *call, const shimmy_request *
     asked.end_ids = request->end_ids;
     asked.end_count = request->end_count;
     asked.min_tokens = request->min_tokens;
+    asked.keep = request->keep;
     asked.bias = bias;
     asked.bias_count = bias_count;
     asked.dry_breakers = request->breakers;

@@ -51,6 +51,7 @@ typedef struct shimmy_request {
     uint32_t n;       /* choices for each prompt */
     uint32_t best_of; /* made for each prompt, of which the n likeliest are shown */
     uint32_t min_tokens;
+    int64_t keep;     /* as af_request's */
     int32_t logprobs; /* as af_request's */
     shimmy_bias *bias;
     size_t bias_count;

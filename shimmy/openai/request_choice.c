@@ -210,6 +210,8 @@ static int read_ends(const json_t *json, const shimmy_request_limits *limits, sh
     int rc = shimmy_read_bool(json, "ignore_eos", &out->ignore_eos, refusal);
     if (rc == 0) rc = shimmy_read_int(json, "min_tokens", 0, INT32_MAX, &least, refusal);
     out->min_tokens = (uint32_t)least;
+    out->keep = -1;
+    if (rc == 0) rc = shimmy_read_int(json, "n_keep", 0, INT32_MAX, &out->keep, refusal);
     const json_t *ids = shimmy_field(json, "stop_token_ids");
     if (rc < 0 || !ids) return rc;
     rc = shimmy_read_ids(ids, "stop_token_ids", limits->vocabulary, &out->end_ids, &out->end_count, refusal);

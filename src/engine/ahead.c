@@ -47,7 +47,7 @@ static bool may_go_on(const flight *f) {
     const af_step *step = &f->engine->step;
     if (f->over) return false;
     for (uint32_t i = 0; i < step->job_count; i++)
-        if (step->jobs[i]->completion + f->in_flight >= step->jobs[i]->limit) return false;
+        if (f->in_flight >= af_job_room(step->jobs[i])) return false;
     return !somebody_waits(f->engine);
 }
 

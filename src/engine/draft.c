@@ -16,6 +16,7 @@
 #include "base/status.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define GRAM_LEAST 3u
 #define GRAM_MOST  4u
@@ -86,6 +87,12 @@ void af_draft_advance(af_draft *draft, uint32_t count) {
         draft->count++;
         look_up(draft);
     }
+}
+
+void af_draft_restart(af_draft *draft, uint32_t count) {
+    if (draft->last) memset(draft->last, 0, draft->table_size * sizeof *draft->last);
+    draft->count = draft->match = draft->length = 0;
+    af_draft_advance(draft, count);
 }
 
 /* Beyond the text's end the guess repeats itself: what is copied may overlap what it becomes. */

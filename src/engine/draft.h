@@ -22,6 +22,8 @@ int af_draft_open(const int32_t *tokens, uint32_t capacity, af_draft *out, af_er
 void af_draft_close(af_draft *draft);
 /* Takes note of the text up to `count` tokens: judges guesses, looks for the next. */
 void af_draft_advance(af_draft *draft, uint32_t count);
+/* The text is another one now: the first `count` tokens. */
+void af_draft_restart(af_draft *draft, uint32_t count);
 /* The guess `ahead` tokens from now, from 0; a match exists. */
 int32_t af_draft_guess(const af_draft *draft, uint32_t ahead);
 /* How likely each token of the guess is right; 0: there is none. */

@@ -36,7 +36,13 @@ static int enqueue(af_engine *engine, af_job *job, uint64_t *id, af_error *error
 
 int af_submit(af_engine *engine, const af_request *request, uint64_t *id, af_error *error) {
     af_job *job = NULL;
-    int rc = af_job_open(request, engine->plan, engine->ctx, engine->tokenizer, engine->speculates, &job, error);
+    const af_job_frame frame = {.plan = engine->plan,
+                                .tokenizer = engine->tokenizer,
+                                .ctx = engine->ctx,
+                                .speculates = engine->speculates,
+                                .shifts = engine->shifts,
+                                .keep = engine->options.keep};
+    int rc = af_job_open(request, &frame, &job, error);
     if (rc < 0) return rc;
     af_mutex_lock(engine->mutex);
     rc = enqueue(engine, job, id, error);
@@ -295,6 +301,7 @@ int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *o
     engine->kv_bytes = parts->backend->ops->kv_bytes(parts->backend);
     engine->ctx_from_memory = parts->ctx_from_memory;
     engine->ctx = options->ctx;
+    engine->shifts = options->context_shift && !parts->plan->whole;
     engine->parallel = options->parallel;
     engine->queue = options->queue;
     engine->prefill_chunk = options->prefill_chunk;

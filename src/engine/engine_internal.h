@@ -5,6 +5,7 @@
  *     step.c      one step: which tokens run, and what becomes of the rows that come back
  *     reuse.c     what of a prompt need not run, because it is kept or another request is about to run it
  *     disk.c, disk_restore.c  what is kept on disk too
+ *     shift.c     what a request drops when its context is full, if it is to go on
  *     pooling.c   from states to an embedding
  *     draft.c, draft_cost.c, speculate.c  guesses that a step checks several of, where that pays
  *     ahead.c     several greedy steps in flight, on a device that chooses tokens itself
@@ -57,6 +58,10 @@ typedef struct af_job {
     uint32_t prompt_end; /* how much of the prompt must run */
     uint32_t reusable;   /* positions before the first of which something is wanted: a cache may stand in for them */
     uint32_t limit;      /* tokens to choose at the most; 0: none */
+    uint32_t ctx;        /* positions it may have */
+    uint32_t told;       /* prompt tokens that came with the request: prompt_count, until the context shifts */
+    uint32_t absorbed; /* of the answer, tokens that were chosen before it shifted last: they are prompt now, or gone */
+    uint32_t keep;     /* tokens that stay when it shifts */
     bool ignore_eos;
     bool admitted;
     atomic_bool cancelled;
@@ -85,9 +90,29 @@ typedef struct af_job {
     uint32_t drafted;    /* of them */
 } af_job;
 
+/* Tokens of its text that are known: prompt, and what was chosen. */
+static inline uint32_t af_job_known(const af_job *job) {
+    return job->prompt_count + job->completion - job->absorbed;
+}
+/* Tokens it may choose from position `done` on before it is over or its context is full; at least 1 while it decodes.
+ */
+static inline uint32_t af_job_room(const af_job *job) {
+    const uint32_t left = job->limit - job->completion, places = job->ctx - job->done;
+    return left < places ? left : places;
+}
+
+/* What an engine's requests have in common. */
+typedef struct af_job_frame {
+    const af_plan *plan;
+    const af_tokenizer *tokenizer;
+    uint32_t ctx;
+    bool speculates;
+    bool shifts;   /* a full context does not end a request */
+    uint32_t keep; /* tokens that stay then, where the request does not say */
+} af_job_frame;
+
 /* Checks and copies. On failure nothing stays allocated. */
-int af_job_open(const af_request *request, const af_plan *plan, uint32_t ctx, const af_tokenizer *tokenizer,
-                bool speculates, af_job **out, af_error *error);
+int af_job_open(const af_request *request, const af_job_frame *frame, af_job **out, af_error *error);
 void af_job_close(af_job *job);
 bool af_job_in_prompt(const af_job *job);
 bool af_job_wants(const af_job *job, uint32_t position);       /* its logits */
@@ -97,7 +122,7 @@ bool af_job_chooses_at(const af_job *job, uint32_t position);
 
 /* job_choice.c */
 int af_job_check_choice(const af_request *request, uint32_t vocabulary, af_error *error);
-int af_job_open_choice(af_job *job, const af_request *request, uint32_t ctx, uint32_t vocabulary, af_error *error);
+int af_job_open_choice(af_job *job, const af_request *request, uint32_t longest, uint32_t vocabulary, af_error *error);
 bool af_job_is_end(const af_job *job, int32_t id);
 /* What is asked of the backend for the token at `position`. */
 af_choose af_job_choice_at(const af_job *job, uint32_t position);
@@ -148,6 +173,7 @@ struct af_engine {
     af_disk *disk; /* NULL: nothing is kept on disk */
     uint32_t ctx, parallel, queue, prefill_chunk;
     bool ctx_from_memory, trace_chunks;
+    bool shifts;     /* a full context does not end a request (shift.c) */
     bool speculates; /* drafts are made, where they pay */
     af_draft_costs draft_costs;
     af_draft_offer *offers; /* (parallel) of the running jobs */
@@ -191,6 +217,11 @@ void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id
 
 /* After a step failed: if the device is gone, ends who has something in its cache, and closes it to be opened again. */
 void af_engine_drop_lost(af_engine *engine, const af_error *error);
+
+/* shift.c: before a step is built. Requests whose context is full go on with half of it. */
+void af_shift_full(af_engine *engine);
+/* How many tokens stay, of those that were asked for: at most half a context, and the prompt. */
+uint32_t af_shift_keep(uint32_t asked, uint32_t prompt_count, uint32_t ctx);
 
 /* reuse.c: before a step is built. Keeps what the running jobs have filled, gives prompts what is kept, and marks the
  * jobs that wait for another's pages in this step. */

@@ -10,6 +10,8 @@
 
 #define TEXT_ROOM 512 /* bytes beyond the longest stop string */
 
+#define SHIFT_CONTEXTS 16 /* an answer is over after so many contexts' tokens, though each one that is full shifts */
+
 /* ---- Checks ---- */
 
 static bool asks_for_text(const af_request *r) {
@@ -49,6 +51,8 @@ static int check_request(const af_request *r, const af_plan *plan, uint32_t ctx,
     if (r->max_tokens < -1) {
         return af_fail(error, AF_EINVAL, "max_tokens: found %lld, must be at least -1", (long long)r->max_tokens);
     }
+    if (r->keep < -1 || r->keep > UINT32_MAX)
+        return af_fail(error, AF_EINVAL, "keep: found %lld, must be at least -1", (long long)r->keep);
     if (r->shown_count > AF_SHOWN_MAX) {
         return af_fail(error, AF_EINVAL, "shown: has %zu tokens, at most %d are allowed", r->shown_count, AF_SHOWN_MAX);
     }
@@ -65,8 +69,14 @@ static void *copy_of(const void *p, size_t size) {
     return copy;
 }
 
+/* Tokens its text has at the most: those of a full context, and one chosen behind it. */
+static uint32_t text_room(const af_job *job) {
+    const uint64_t whole = (uint64_t)job->prompt_count + job->limit;
+    return whole <= job->ctx ? (uint32_t)whole : job->ctx + 1;
+}
+
 static int copy_prompt(af_job *job, const af_request *r, af_error *error) {
-    size_t size = (r->prompt_count + job->limit) * sizeof *job->tokens;
+    size_t size = text_room(job) * sizeof *job->tokens;
     job->tokens = malloc(size);
     if (r->want) job->want = copy_of(r->want, r->prompt_count);
     if (!job->tokens || (r->want && !job->want)) return af_fail_memory(error, size, "a prompt");
@@ -98,37 +108,41 @@ static int reserve_text(af_job *job, af_error *error) {
 }
 
 static int open_draft(af_job *job, af_error *error) {
-    const int rc = af_draft_open(job->tokens, job->prompt_count + job->limit, &job->draft, error);
+    const int rc = af_draft_open(job->tokens, text_room(job), &job->draft, error);
     if (rc == 0) af_draft_advance(&job->draft, job->prompt_count);
     return rc;
 }
 
-int af_job_open(const af_request *r, const af_plan *plan, uint32_t ctx, const af_tokenizer *tokenizer, bool speculates,
-                af_job **out, af_error *error) {
+int af_job_open(const af_request *r, const af_job_frame *frame, af_job **out, af_error *error) {
+    const af_plan *plan = frame->plan;
+    const uint32_t ctx = frame->ctx;
     int rc = check_request(r, plan, ctx, error);
     if (rc < 0) return rc;
     af_job *job = calloc(1, sizeof *job);
     if (!job) return af_fail_memory(error, sizeof *job, "a request");
-    uint32_t room = ctx - (uint32_t)r->prompt_count;
+    const uint32_t most = frame->shifts ? SHIFT_CONTEXTS * ctx : ctx - (uint32_t)r->prompt_count;
     job->on_event = r->on_event;
     job->on_logits = r->on_logits;
     job->user = r->user;
     job->ignore_eos = r->ignore_eos;
     job->prompt_count = (uint32_t)r->prompt_count;
-    job->limit = r->max_tokens < 0 || r->max_tokens > room ? room : (uint32_t)r->max_tokens;
+    job->told = job->prompt_count;
+    job->ctx = ctx;
+    job->keep = af_shift_keep(r->keep < 0 ? frame->keep : (uint32_t)r->keep, job->prompt_count, ctx);
+    job->limit = r->max_tokens < 0 || r->max_tokens > most ? most : (uint32_t)r->max_tokens;
     if (r->on_embedding) job->limit = 0;
     job->on_embedding = r->on_embedding;
     job->wants_states = !af_plan_head(plan);
-    af_detok_resume(&job->detok, tokenizer, r->prompt[r->prompt_count - 1]);
+    af_detok_resume(&job->detok, frame->tokenizer, r->prompt[r->prompt_count - 1]);
     job->detok.shown = job->shown;
     job->detok.shown_count = r->shown_count;
     if (r->shown_count) memcpy(job->shown, r->shown, r->shown_count * sizeof *r->shown);
     rc = copy_prompt(job, r, error);
     if (rc == 0) rc = af_stops_open(r->stops, r->stop_count, &job->stops, error);
-    if (rc == 0) rc = af_job_open_choice(job, r, ctx, plan->vocabulary, error);
+    if (rc == 0) rc = af_job_open_choice(job, r, job->prompt_count + job->limit, plan->vocabulary, error);
     if (rc == 0 && r->on_embedding) rc = af_pooled_open(pooling_of(r, plan), plan->width, &job->pooled, error);
     if (rc == 0) rc = reserve_text(job, error);
-    if (rc == 0 && speculates && job->limit > 1) rc = open_draft(job, error);
+    if (rc == 0 && frame->speculates && job->limit > 1) rc = open_draft(job, error);
     if (rc < 0) {
         af_job_close(job);
         return rc;
@@ -186,9 +200,10 @@ int af_job_push(af_job *job, int32_t id, af_finish *finish, af_error *error) {
     bool end = af_job_is_end(job, id);
     size_t watched = job->text.len;
     job->last = id;
-    job->tokens[job->prompt_count + job->completion++] = id;
+    job->tokens[af_job_known(job)] = id;
+    job->completion++;
     af_sampler_answered(job->sampler, id);
-    af_draft_advance(&job->draft, job->prompt_count + job->completion);
+    af_draft_advance(&job->draft, af_job_known(job));
     bool full = job->completion == job->limit;
     if (!make_text(job, id, end, end || full)) return af_fail_memory(error, job->text.len, "a request's text");
     bool stopped = af_stops_scan(&job->stops, &job->text, watched);
@@ -205,7 +220,7 @@ int af_job_give_embedding(af_job *job, af_error *error) {
 void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish finish, const af_error *error) {
     size_t shown = job->text.len - (finish == AF_FINISH_NONE ? af_stops_held(&job->stops) : 0);
     bool served = finish == AF_FINISH_STOP || finish == AF_FINISH_LENGTH;
-    bool whole_prompt = served || job->done > job->prompt_count;
+    bool whole_prompt = served || job->completion > 0 || job->done > job->prompt_count;
     af_event event = {.request = job->id,
                       .text = job->text.p,
                       .length = shown,
@@ -214,7 +229,7 @@ void af_job_emit(af_job *job, const int32_t *ids, size_t id_count, af_finish fin
                       .finish = finish,
                       .error = error,
                       .logprobs = id_count ? job->logprob : NULL,
-                      .prompt_tokens = whole_prompt ? job->prompt_count : job->done,
+                      .prompt_tokens = whole_prompt ? job->told : job->done,
                       .cached_tokens = job->cached,
                       .completion_tokens = job->completion,
                       .accepted_tokens = job->accepted,

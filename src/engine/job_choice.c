@@ -79,11 +79,11 @@ static int extend_sampler(af_job *job, const af_request *r, uint32_t vocabulary,
     return rc;
 }
 
-/* A window that no request can outgrow is the whole text, which needs no ring. */
-int af_job_open_choice(af_job *job, const af_request *r, uint32_t ctx, uint32_t vocabulary, af_error *error) {
+/* A window that the request's text of at most so many tokens cannot outgrow is the whole text, which needs no ring. */
+int af_job_open_choice(af_job *job, const af_request *r, uint32_t longest, uint32_t vocabulary, af_error *error) {
     af_sampling sampling = r->sampling;
     if (r->on_embedding) sampling = (af_sampling){.top_p = 1, .repeat_penalty = 1}; /* nothing is drawn */
-    if (sampling.repeat_last_n > 0 && (uint32_t)sampling.repeat_last_n >= ctx) sampling.repeat_last_n = -1;
+    if (sampling.repeat_last_n > 0 && (uint32_t)sampling.repeat_last_n >= longest) sampling.repeat_last_n = -1;
     job->end_count = (uint32_t)r->end_count;
     if (r->end_count) memcpy(job->ends, r->end_ids, r->end_count * sizeof *job->ends);
     job->vocabulary = vocabulary;

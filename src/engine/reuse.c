@@ -28,7 +28,7 @@ static void adopt(af_engine *engine, af_job *job) {
     const uint32_t before = job->done;
     if (af_disk_restores(&job->restore)) return;
     job->done = af_kv_adopt(engine->kv, job->seq, job->tokens, before, job->reusable);
-    job->cached += job->done - before;
+    if (job->absorbed == 0) job->cached += job->done - before; /* of the request's prompt */
 }
 
 void af_reuse_prefixes(af_engine *engine) {

@@ -47,7 +47,7 @@ af_sampling af_sampling_default(const af_model *model) {
 }
 
 af_request af_request_default(const af_model *model) {
-    return (af_request){.max_tokens = -1, .logprobs = -1, .sampling = af_sampling_default(model)};
+    return (af_request){.max_tokens = -1, .keep = -1, .logprobs = -1, .sampling = af_sampling_default(model)};
 }
 
 /* ---- An engine's sizes ---- */

@@ -28,7 +28,7 @@ void af_speculate_settle(af_engine *engine) {
     for (uint32_t i = 0; i < count; i++) {
         const af_job *job = engine->running[i];
         if (af_job_in_prompt(job)) return;
-        const uint32_t left = job->limit - job->completion; /* at least 1: that token comes anyway */
+        const uint32_t left = af_job_room(job); /* at least 1: that token comes anyway */
         engine->offers[i] = (af_draft_offer){af_draft_chance(&job->draft), left - 1};
     }
     const uint32_t row_room = rows - count, room = engine->prefill_chunk < row_room ? engine->prefill_chunk : row_room;

@@ -46,7 +46,7 @@ void af_step_close(af_step *step) {
 
 static void add_token(af_step *step, af_job *job, uint32_t position) {
     af_choose choose = af_job_choice_at(job, position);
-    const uint32_t known = job->prompt_count + job->completion;
+    const uint32_t known = af_job_known(job);
     int32_t id = position < known ? job->tokens[position] : af_draft_guess(&job->draft, position - known);
     assert(step->token_count < step->max_tokens);
     step->tokens[step->token_count++] =
@@ -146,6 +146,7 @@ static void build_batch(af_engine *engine) {
     step->token_count = step->job_count = step->row_count = step->state_count = step->prompt_tokens = 0;
     for (uint32_t i = 0; i < engine->running_count; i++) engine->running[i]->step_count = 0;
     uint32_t budget = engine->prefill_chunk;
+    af_shift_full(engine);
     af_reuse_prefixes(engine);
     if (engine->plan->whole) {
         add_whole_prompts(engine, budget);
