@@ -265,6 +265,23 @@ static void a_name_that_is_taken_becomes_a_path(void **state) {
     assert_string_equal(w.log, "+same-same+/elsewhere/same.gguf=/elsewhere/same.gguf-/elsewhere/same.gguf");
 }
 
+static void no_name_means_the_first_that_is_there(void **state) {
+    world w = {0};
+    af_error error;
+    open_abc(&w, defaults());
+    shimmy_models_release(w.models, get(&w, ""));
+    w.offers[0] = w.offers[2];
+    assert_int_equal(shimmy_models_refresh(w.models, &error), 0);
+    use(&w, "a"); /* is in memory still */
+    use(&w, "c");
+    shimmy_models_release(w.models, get(&w, ""));
+    await_log(&w, "+a-a+c-c+b");
+    asked gone;
+    ask(&w, "a", &gone);
+    assert_true(gone.over && gone.refusal.status == 404);
+    close_world(&w);
+}
+
 static void a_name_that_comes_to_mean_another_file_is_loaded_again(void **state) {
     world w = {0};
     open_abc(&w, defaults());
@@ -609,6 +626,7 @@ int main(void) {
         cmocka_unit_test(a_name_means_one_model_or_none),
         cmocka_unit_test(the_own_model_met_where_models_lie_has_two_names),
         cmocka_unit_test(a_name_that_is_taken_becomes_a_path),
+        cmocka_unit_test(no_name_means_the_first_that_is_there),
         cmocka_unit_test(a_name_that_comes_to_mean_another_file_is_loaded_again),
         cmocka_unit_test(a_model_is_loaded_once_for_all_who_ask),
         cmocka_unit_test(no_more_than_so_many_wait),

@@ -40,7 +40,7 @@ struct shimmy_models {
     bool watched;     /* somebody is known to */
     af_thread *loader, *watcher;
     bool closing;
-    shimmy_model_entry **entries; /* the first is what is meant by no name */
+    shimmy_model_entry **entries; /* the first that is offered is what is meant by no name */
     size_t count, room;
     shimmy_loaded *retired; /* no name leads to them */
     uint32_t live;          /* in memory, or on the way in or out */

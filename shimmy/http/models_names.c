@@ -51,8 +51,8 @@ static int refuse_unknown(const shimmy_models *models, const char *wanted, shimm
 shimmy_model_entry *shimmy_models_named(const shimmy_models *models, const char *wanted, shimmy_refusal *refusal) {
     match best = NO_MATCH;
     shimmy_model_entry *found = NULL, *other = NULL;
-    if (!*wanted && models->count) return models->entries[0];
     for (size_t i = 0; i < models->count; i++) {
+        if (!*wanted && shimmy_models_offers(models->entries[i])) return models->entries[i];
         const match kind = compare(models->entries[i], wanted);
         if (kind == NO_MATCH || kind < best) continue;
         other = kind == best ? found : NULL;
@@ -131,6 +131,7 @@ typedef struct finding {
 
 static bool is_same_file(const char *a, const char *b) {
     const af_file_stat x = af_os_stat(a), y = af_os_stat(b);
+    if (strcmp(a, b) == 0) return true; /* though it may be being replaced */
     return x.kind != AF_FILE_NONE && x.device == y.device && x.inode == y.inode;
 }
 
@@ -207,24 +208,31 @@ bool shimmy_models_may_refresh(shimmy_models *models) {
     return may;
 }
 
-static bool begin_refresh(shimmy_models *models, bool begins) {
+/* False where another thread is at it. Entries are added by who has begun alone. */
+static bool begin_refresh(shimmy_models *models) {
     af_mutex_lock(models->lock);
-    const bool free_now = !begins || !models->refreshing;
-    models->refreshing = begins;
+    const bool begun = !models->refreshing;
+    models->refreshing = true;
+    af_mutex_unlock(models->lock);
+    return begun;
+}
+
+static void end_refresh(shimmy_models *models) {
+    af_mutex_lock(models->lock);
+    models->refreshing = false;
     models->refreshed = af_os_nanoseconds();
     af_mutex_unlock(models->lock);
-    return free_now;
 }
 
 int shimmy_models_refresh(shimmy_models *models, af_error *error) {
     const shimmy_model_keeper *keeper = &models->options.keeper;
+    if (!keeper->discover || !begin_refresh(models)) return 0;
     finding f = {.own = models->count && models->entries[0]->own ? models->entries[0]->path : NULL};
-    if (!keeper->discover || !begin_refresh(models, true)) return 0;
     int rc = keeper->discover(keeper->user, note, &f, error);
     if (rc == 0 && f.out_of_memory) rc = af_fail_memory(error, f.count * sizeof *f.list, "the list of models");
     if (rc == 0) merge_all(models, &f);
     for (size_t i = 0; i < f.count; i++) shimmy_model_entry_free(f.list[i]);
     free(f.list);
-    begin_refresh(models, false);
+    end_refresh(models);
     return rc;
 }

@@ -23,6 +23,7 @@
 enum {
     TEXT_WORKERS = 2,
     DRAIN_SECONDS = 30,
+    PARALLEL = 4,          /* where the model decides */
     PATIENCE_SECONDS = 5,  /* before a busy model gives way to one that is waited for */
     DESCRIPTORS_KEPT = 64, /* for files, the models' shards, and sockets being refused */
     CONNECTIONS = 4096,
@@ -88,7 +89,7 @@ static int find_models(void *user, shimmy_offer_fn offer, void *to, af_error *er
 static int open_models(serving *s, af_error *error) {
     shimmy_server *server = &s->server;
     const shimmy_serve_options *options = server->options;
-    const uint32_t parallel = options->engine.parallel ? options->engine.parallel : 1;
+    const uint32_t parallel = options->engine.parallel ? options->engine.parallel : PARALLEL;
     const shimmy_models_options models = {
         .max = options->models_max,
         .waiting = parallel + options->engine.queue,
