@@ -47,6 +47,7 @@ typedef struct af_gpu {
     WGPUQueue queue;
     af_gpu_adapter_info info;
     uint64_t binding_limit;     /* of one storage binding; AIRFRAME_GPU_BINDING_LIMIT lowers it, for tests */
+    uint64_t weight_limit;      /* the same where weights are bound; AIRFRAME_GPU_WEIGHT_LIMIT */
     bool use_subgroups;         /* and all are subgroup_size wide; AIRFRAME_GPU_SUBGROUPS=0 turns them off, for tests */
     uint32_t subgroup_size;     /* seen by a probe shader at open; 0: unknown */
     af_gpu_matrices matrices;   /* for prompts; AIRFRAME_GPU_MATRICES=0 or emulated, for tests */

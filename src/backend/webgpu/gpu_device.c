@@ -167,12 +167,17 @@ static int request_device(af_gpu *gpu, af_error *error) {
     return gpu->pending.code ? gpu->pending.code : AF_EUNSUPPORTED;
 }
 
+/* A limit, or what a variable lowers it to; a multiple of what bindings are aligned to. */
+static uint64_t lowered(uint64_t limit, const char *variable) {
+    const char *text = getenv(variable);
+    const uint64_t asked = text ? strtoull(text, NULL, 10) : 0;
+    return (asked >= 4096 && asked < limit ? asked : limit) & ~(uint64_t)255;
+}
+
 static void read_environment(af_gpu *gpu) {
-    const char *limit = getenv("AIRFRAME_GPU_BINDING_LIMIT"), *subgroups = getenv("AIRFRAME_GPU_SUBGROUPS");
-    const char *matrices = getenv("AIRFRAME_GPU_MATRICES");
-    const uint64_t asked = limit ? strtoull(limit, NULL, 10) : 0;
-    gpu->binding_limit = gpu->info.binding_bytes & ~(uint64_t)255;
-    if (asked >= 4096 && asked < gpu->binding_limit) gpu->binding_limit = asked & ~(uint64_t)255;
+    const char *subgroups = getenv("AIRFRAME_GPU_SUBGROUPS"), *matrices = getenv("AIRFRAME_GPU_MATRICES");
+    gpu->binding_limit = lowered(gpu->info.binding_bytes, "AIRFRAME_GPU_BINDING_LIMIT");
+    gpu->weight_limit = lowered(gpu->binding_limit, "AIRFRAME_GPU_WEIGHT_LIMIT");
     gpu->use_subgroups = gpu->info.subgroups && !(subgroups && strcmp(subgroups, "0") == 0);
     gpu->matrices = gpu->info.matrices && gpu->info.f16 ? AF_GPU_MATRICES_SUBGROUP : AF_GPU_MATRICES_NONE;
     if (matrices && strcmp(matrices, "0") == 0) gpu->matrices = AF_GPU_MATRICES_NONE;

@@ -62,7 +62,7 @@ int af_gpu_check_room(const af_gpu *gpu, const af_plan *plan, const af_backend_o
     const uint64_t need = af_gpu_need(plan, options), unused = unused_of(&gpu->info);
     if (fits(need, unused)) return AF_OK;
     return af_fail(error, AF_ENOMEM,
-                   "gpu: %s has %.0f MB free, %.0f MB are needed (weights %.0f MB, then KV cache and activations): "
+                   "gpu: %s has %.1f MB free, %.1f MB are needed (weights %.1f MB, then KV cache and activations): "
                    "fewer --gpu-layers, or a lower --ctx, --parallel or --prefill-chunk",
                    gpu->info.name, (double)unused / 1e6, (double)(need + DRIVER_BYTES) / 1e6,
                    (double)af_gpu_weights_need(plan, options->exact) / 1e6);

@@ -102,7 +102,7 @@ uint64_t af_gpu_weights_bytes(const af_gpu_weights *w) {
 
 static uint64_t chunk_limit(const af_gpu_weights *w) {
     uint64_t limit =
-        w->gpu->binding_limit < w->gpu->info.buffer_bytes ? w->gpu->binding_limit : w->gpu->info.buffer_bytes;
+        w->gpu->weight_limit < w->gpu->info.buffer_bytes ? w->gpu->weight_limit : w->gpu->info.buffer_bytes;
     return limit < CHUNK_BYTES ? limit : CHUNK_BYTES;
 }
 
@@ -154,7 +154,7 @@ static int place(af_gpu_weights *w, const af_matrix *const *parts, af_gpu_matrix
         if (rows == 0)
             return af_fail(error, AF_EUNSUPPORTED,
                            "tensor %s: a row of %u columns does not fit a binding of %llu bytes", name, m->cols,
-                           (unsigned long long)w->gpu->binding_limit);
+                           (unsigned long long)w->gpu->weight_limit);
         af_gpu_segment *grown = realloc(m->segments, (m->segment_count + 1) * sizeof *grown);
         if (!grown) return af_fail_memory(error, sizeof *grown, name);
         m->segments = grown;
