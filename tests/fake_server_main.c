@@ -20,6 +20,10 @@ static int offer_models(void *user, shimmy_offer_fn offer, void *to, af_error *e
     return 0;
 }
 
+/* --hurry: clients have less time, so that a test need not take minutes. */
+static const shimmy_http_times hurry = {
+    .idle = 1500, .head = 600, .body = 800, .write = 700, .flush = 1200, .drain = 500};
+
 int main(int argc, char **argv) {
     shimmy_serve_options options = {
         .bind = "127.0.0.1:0",
@@ -59,6 +63,8 @@ int main(int argc, char **argv) {
             options.engine.queue = (uint32_t)atol(value);
         else if (strcmp(flag, "--request-timeout") == 0)
             options.request_seconds = (uint32_t)atol(value);
+        else if (strcmp(flag, "--hurry") == 0)
+            options.times = &hurry;
         else if (strcmp(flag, "--penalty-compat") == 0)
             options.penalty_compat = true;
     }

@@ -6,6 +6,8 @@ still far below what reading the model twice would take.
 import os
 import pathlib
 import re
+import resource
+import socket
 import subprocess
 import time
 
@@ -65,6 +67,28 @@ def test_resident_memory_is_little_more_than_the_file(model):
         kv = shimmy_json("probe", model)["kv_bytes"]
         allowed = 1.1 * model.stat().st_size + 60 * MB + min(kv, 1024 * 30000)
         assert server.resident() <= allowed
+
+
+def test_a_thousand_idle_connections_cost_little():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 4096), hard), hard))
+    with Server(SMOLLM2, "--ctx", 256, "--device", "cpu") as server:
+        host, port = server.url.removeprefix("http://").split(":")
+
+        def connect():
+            s = socket.create_connection((host, int(port)), timeout=20)
+            s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200 OK" in s.recv(4096)
+            return s
+        server.complete(4)
+        first = [connect() for _ in range(10)]
+        before = server.resident()
+        idle = [connect() for _ in range(1000)]
+        cost = server.resident() - before
+        print(f"{cost / 1000:.0f} bytes a connection")
+        assert cost < 20 * MB
+        for s in first + idle:
+            s.close()
 
 
 def test_a_small_model_is_ready_at_once():

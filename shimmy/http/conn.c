@@ -14,14 +14,13 @@
 #include <sys/socket.h>
 
 enum {
-    IDLE_SECONDS = 120,         /* a kept-alive connection without a request */
-    HEAD_SECONDS = 20,          /* from the first byte of a head to its last */
-    BODY_SECONDS = 60,          /* without one more byte of a body */
-    WRITE_SECONDS = 60,         /* without the client taking one more byte */
-    DRAIN_SECONDS = 10,         /* for a refused client to stop sending */
+    BODY_RATE = 16 * 1024,      /* bytes a second that give a body more time */
     INPUT_AHEAD = 64 * 1024,    /* bytes held of what cannot be taken yet; more than a head */
     OUTPUT_AHEAD = 1024 * 1024, /* bytes of unread replies past which pipelined requests wait */
 };
+
+static const shimmy_http_times usual_times = {
+    .idle = 120000, .head = 20000, .body = 60000, .write = 60000, .flush = 120000, .drain = 10000};
 
 static void on_read(struct bufferevent *bev, void *user);
 static void on_write(struct bufferevent *bev, void *user);
@@ -34,6 +33,7 @@ int shimmy_http_open(struct event_base *base, const shimmy_http_options *options
     if (!http) return af_fail_memory(error, sizeof *http, "the HTTP server");
     http->base = base;
     http->options = *options;
+    http->times = options->times ? *options->times : usual_times;
     *out = http;
     return 0;
 }
@@ -52,9 +52,13 @@ bool shimmy_http_full(const shimmy_http *http) {
     return http->count >= http->options.max_connections;
 }
 
-static void set_timer(shimmy_conn *conn, int seconds) {
-    struct timeval after = {.tv_sec = seconds};
-    if (seconds)
+static struct timeval interval(uint64_t milliseconds) {
+    return (struct timeval){.tv_sec = (time_t)(milliseconds / 1000), .tv_usec = (long)(milliseconds % 1000) * 1000};
+}
+
+static void set_timer(shimmy_conn *conn, uint64_t milliseconds) {
+    const struct timeval after = interval(milliseconds);
+    if (milliseconds)
         evtimer_add(conn->timer, &after);
     else
         evtimer_del(conn->timer);
@@ -108,6 +112,7 @@ static void conn_free(shimmy_conn *conn) {
     if (conn->next) conn->next->previous = conn->previous;
     http->count--;
     event_free(conn->timer);
+    shimmy_conn_unmeter(conn);
     if (http->options.tls) shimmy_tls_goodbye(conn->bev);
     bufferevent_free(conn->bev);
     free(conn->head_bytes);
@@ -145,7 +150,7 @@ static struct evbuffer *input_of(const shimmy_conn *conn) {
 /* Closes as soon as what was written is on its way. */
 static void close_after_flush(shimmy_conn *conn) {
     conn->state = SHIMMY_CONN_FLUSH;
-    set_timer(conn, 0);
+    set_timer(conn, conn->http->times.flush);
     if (!output_length(conn)) shimmy_conn_abort(conn);
 }
 
@@ -165,6 +170,7 @@ static void on_timer(int fd, short what, void *user) {
 }
 
 void shimmy_http_accept(shimmy_http *http, int fd) {
+    const struct timeval write_time = interval(http->times.write);
     shimmy_conn *conn = calloc(1, sizeof *conn);
     if (!conn) goto no_memory;
     conn->http = http;
@@ -180,8 +186,9 @@ void shimmy_http_accept(shimmy_http *http, int fd) {
     http->count++;
     bufferevent_setcb(conn->bev, on_read, on_write, on_event, conn);
     bufferevent_setwatermark(conn->bev, EV_READ, 0, INPUT_AHEAD);
-    bufferevent_set_timeouts(conn->bev, NULL, &(struct timeval){.tv_sec = WRITE_SECONDS});
-    set_timer(conn, IDLE_SECONDS);
+    bufferevent_set_timeouts(conn->bev, NULL, &write_time);
+    shimmy_conn_meter(conn);
+    set_timer(conn, http->times.idle);
     bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
     return;
 
@@ -232,7 +239,7 @@ static bool read_head(shimmy_conn *conn) {
         new_request_id(conn->id, sizeof conn->id);
         conn->arrived = af_os_nanoseconds();
         memset(&conn->head, 0, sizeof conn->head); /* the last request's is no longer */
-        set_timer(conn, HEAD_SECONDS);
+        set_timer(conn, conn->http->times.head);
     }
     int rc = shimmy_parse_head(af_slice_of(bytes, n), &conn->head, &consumed, &why);
     if (rc == 0) return false;
@@ -259,7 +266,8 @@ static void begin_body(shimmy_conn *conn) {
     conn->state = SHIMMY_CONN_BODY;
     conn->chunks = (shimmy_chunks){0};
     conn->body_left = conn->head.length;
-    set_timer(conn, BODY_SECONDS);
+    conn->body_began = af_os_nanoseconds();
+    set_timer(conn, conn->http->times.body);
     if (!conn->head.chunked && conn->head.length > conn->body.ceiling) {
         refuse_body(conn);
         return;
@@ -289,6 +297,14 @@ static int read_stretch(shimmy_conn *conn, const char **why) {
     return rc;
 }
 
+/* Who sends a byte now and then would hold a body's memory for days: as a whole it must come at some rate. */
+static void await_body(shimmy_conn *conn) {
+    const uint64_t usual = conn->http->times.body, all = usual + conn->body.len * 1000 / BODY_RATE;
+    const uint64_t taken = (af_os_nanoseconds() - conn->body_began) / 1000000;
+    const uint64_t left = taken < all ? all - taken : 1;
+    set_timer(conn, left < usual ? left : usual);
+}
+
 /* True if the body is whole. */
 static bool read_body(shimmy_conn *conn) {
     const char *why = "";
@@ -300,7 +316,7 @@ static bool read_body(shimmy_conn *conn) {
         size_t held = atomic_fetch_add(conn->http->options.held, added) + added;
         if (rc >= 0 && held > conn->http->options.max_held)
             rc = -503, why = "too many large requests are in hand: try again in a moment";
-        if (rc == 0) set_timer(conn, BODY_SECONDS);
+        if (rc == 0) await_body(conn);
     }
     if (rc == -413)
         refuse_body(conn);
@@ -356,16 +372,15 @@ void shimmy_conn_done(shimmy_conn *conn) {
     report(conn, conn->status);
     drop_body(conn);
     if (conn->state == SHIMMY_CONN_DRAIN) {
-        set_timer(conn, DRAIN_SECONDS);
+        set_timer(conn, conn->http->times.drain);
         return;
     }
     if (shimmy_conn_is_last(conn)) {
-        conn->state = SHIMMY_CONN_FLUSH;
-        if (!output_length(conn)) shimmy_conn_abort(conn);
+        close_after_flush(conn);
         return;
     }
     conn->state = SHIMMY_CONN_HEAD;
-    set_timer(conn, IDLE_SECONDS);
+    set_timer(conn, conn->http->times.idle);
     process(conn);
 }
 

@@ -57,13 +57,26 @@ typedef struct shimmy_http_done {
 
 struct shimmy_tls;
 
+/* How long a client may take for what; milliseconds. */
+typedef struct shimmy_http_times {
+    uint32_t idle;  /* a kept-alive connection without a request */
+    uint32_t head;  /* from the first byte of a head to its last */
+    uint32_t body;  /* without one more byte of a body, and for a body as a whole beyond what its length is given */
+    uint32_t write; /* without taking one more byte */
+    uint32_t flush; /* to take the rest of an answer that is over; on a connection that is kept, idle */
+    uint32_t drain; /* to stop sending when it was refused */
+} shimmy_http_times;
+
 typedef struct shimmy_http_options {
     uint64_t max_body;
-    size_t max_held;     /* bytes of all bodies in hand together; past it requests are refused with 503 */
+    /* Bytes of all bodies in hand together; past it requests are refused with 503. As many of answers may be unread;
+     * past it the connection with most of them is given up. */
+    size_t max_held;
     atomic_size_t *held; /* their count; whoever took a body subtracts its length when freeing it, on any thread */
     size_t max_connections;
-    struct shimmy_tls *tls; /* NULL: plain HTTP */
-    const char *origins;    /* whose scripts may call: "*", or origins apart by commas; "": nobody's */
+    const shimmy_http_times *times; /* NULL: the usual ones */
+    struct shimmy_tls *tls;         /* NULL: plain HTTP */
+    const char *origins;            /* whose scripts may call: "*", or origins apart by commas; "": nobody's */
     void (*on_request)(void *user, shimmy_conn *conn, const shimmy_http_request *request);
     /* Writes the body of a refusal made here: bad framing, too large a body. */
     void (*write_error)(af_buf *out, int status, const char *message);

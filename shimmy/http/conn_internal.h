@@ -1,4 +1,5 @@
-/* conn_internal.h - what conn.c (reading, life) and conn_write.c (replies) share. */
+/* conn_internal.h - what conn.c (reading, life) and conn_write.c (replies) share; conn_unread.c counts what clients
+ * leave unread. */
 #ifndef SHIMMY_CONN_INTERNAL_H
 #define SHIMMY_CONN_INTERNAL_H
 
@@ -27,7 +28,7 @@ struct shimmy_conn {
     char *head_bytes; /* head's slices point here */
     shimmy_head head;
     af_buf body;
-    uint64_t body_left;
+    uint64_t body_left, body_began; /* nanoseconds */
     shimmy_chunks chunks;
     char id[32]; /* of the request in hand; "" between requests */
     uint64_t arrived;
@@ -42,6 +43,8 @@ struct shimmy_conn {
 struct shimmy_http {
     struct event_base *base;
     shimmy_http_options options;
+    shimmy_http_times times;
+    size_t unread; /* bytes of answers that clients have not taken */
     shimmy_conn *first;
     size_t count;
     bool draining;
@@ -49,6 +52,11 @@ struct shimmy_http {
 
 /* The reply is complete: goes on to the next request, or to closing. */
 void shimmy_conn_done(shimmy_conn *conn);
+/* Counts what is unread of a connection, from its opening to its end. */
+void shimmy_conn_meter(shimmy_conn *conn);
+void shimmy_conn_unmeter(shimmy_conn *conn);
+/* Gives connections up until no more than allowed is unread. False if `conn` was one of them. */
+bool shimmy_http_shed(shimmy_http *http, const shimmy_conn *conn);
 /* Tells the watcher and frees, now or when it is safe. */
 void shimmy_conn_abort(shimmy_conn *conn);
 /* Whether the reply in hand must be the last on this connection. */

@@ -96,7 +96,9 @@ void shimmy_conn_reply(shimmy_conn *conn, shimmy_reply *reply) {
     if (reply->status != 204 && !af_slice_is(conn->head.method, "HEAD"))
         evbuffer_add(out, reply->body.p, reply->body.len);
     af_buf_clear(&reply->body);
+    shimmy_http *http = conn->http;
     shimmy_conn_done(conn);
+    shimmy_http_shed(http, NULL);
 }
 
 void shimmy_conn_stream_begin(shimmy_conn *conn, const char *type) {
@@ -118,7 +120,7 @@ bool shimmy_conn_stream_write(shimmy_conn *conn, af_slice bytes) {
     if (conn->stream_chunked) evbuffer_add_printf(out, "%zx\r\n", bytes.n);
     evbuffer_add(out, bytes.p, bytes.n);
     if (conn->stream_chunked) evbuffer_add(out, "\r\n", 2);
-    return true;
+    return shimmy_http_shed(conn->http, conn);
 }
 
 void shimmy_conn_stream_end(shimmy_conn *conn) {

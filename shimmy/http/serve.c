@@ -289,6 +289,7 @@ static int open_all(serving *s, af_error *error) {
         .max_held = server->max_held,
         .held = &server->held,
         .max_connections = most_connections(),
+        .times = server->options->times,
         .on_request = on_request,
         .write_error = write_error,
         .on_closed = on_closed,

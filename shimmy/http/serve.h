@@ -28,13 +28,14 @@ typedef struct shimmy_serve_options {
     uint32_t unix_mode;             /* of a unix socket's file; 0: as the umask says */
     uint32_t request_seconds;       /* the most a request may take; 0: any time */
     shimmy_log_form log;
-    uint32_t ctx;               /* 0: native or what memory allows */
-    bool penalty_compat;        /* the seed's mapping of presence and frequency penalties */
-    bool allow_special;         /* text of control tokens in messages counts as those tokens */
-    shimmy_reasoning reasoning; /* which answers are split into thoughts and content */
-    af_pooling pooling;         /* of embeddings */
-    bool raw_log;               /* SHIMMY_DEBUG_RAW */
-    bool sandbox;               /* give up what serving does not need (confine.h) */
+    uint32_t ctx;                   /* 0: native or what memory allows */
+    bool penalty_compat;            /* the seed's mapping of presence and frequency penalties */
+    bool allow_special;             /* text of control tokens in messages counts as those tokens */
+    shimmy_reasoning reasoning;     /* which answers are split into thoughts and content */
+    af_pooling pooling;             /* of embeddings */
+    bool raw_log;                   /* SHIMMY_DEBUG_RAW */
+    const shimmy_http_times *times; /* NULL: the usual ones */
+    bool sandbox;                   /* give up what serving does not need (confine.h) */
     af_engine_options engine;
 } shimmy_serve_options;
 
