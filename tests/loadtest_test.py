@@ -1,0 +1,39 @@
+"""tools/loadtest for a short time: a server under many clients of every kind does what it should, and the tool can tell.
+
+Under ThreadSanitizer and AddressSanitizer too, where it is the widest look at the server's threads together.
+"""
+import json
+import subprocess
+import sys
+
+from support import EXE, MODELS, ROOT, SANITIZED
+
+SMOLLM2 = MODELS / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def loadtest(tmp_path, options, serve):
+    """(exit code, what was found)"""
+    found = tmp_path / "found.json"
+    done = subprocess.run([sys.executable, "-B", ROOT / "tools/loadtest", SMOLLM2, "--shimmy", EXE, "--json", found, *map(str, options),
+                           "--", "--device", "cpu", "--threads", "2", *map(str, serve)], capture_output=True, text=True, timeout=800)
+    print(done.stdout, done.stderr)
+    assert "Sanitizer" not in done.stderr
+    return done.returncode, json.loads(found.read_text())
+
+
+SMALL = ["--questions", 6, "--words", 20, "--answer", 8] if SANITIZED else ["--questions", 24, "--words", 200, "--answer", 32]
+
+
+def test_many_clients_of_every_kind_at_once(tmp_path):
+    """For so short a time memory still fills, so that its growth is not judged."""
+    code, found = loadtest(tmp_path, [*SMALL, "--clients", 24, "--seconds", 20, "--growth", 1000],
+                           ["--parallel", 8, "--queue", 32, "--ctx", 1024])
+    assert code == 0 and found["violations"] == []
+    assert len(found["requests"]) == 5 and found["answer_tokens"]["usage"] == found["answer_tokens"]["counted"] > 0
+
+
+def test_what_must_not_be_is_told(tmp_path):
+    """A queue too short for the clients: some get a 503."""
+    code, found = loadtest(tmp_path, [*SMALL[:1], 2, *SMALL[2:], "--clients", 8, "--seconds", 3, "--growth", 1000],
+                           ["--parallel", 1, "--queue", 1, "--ctx", 1024])
+    assert code == 1 and found["errors"]["errors"] > 0 and any("503" in text for text in found["violations"])
