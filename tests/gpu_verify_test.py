@@ -9,7 +9,8 @@ from gpu_test import DEVICE, FORMATS, PRESETS
 from support import MODELS, shimmy_json, vector
 
 FILES = sorted({vector("logits", name)["preset"] for name in PRESETS})
-MIXED = {"nano-llama-q4_k_m", "nano-llama-q5_k_m", "nano-llama-linear-f32", "nano-gemma3-f32"}  # of formats and shaders that others have
+# Of formats and shaders that others have.
+MIXED = {"nano-llama-q4_k_m", "nano-llama-q5_k_m", "nano-llama-linear-f32", "nano-gemma3-f32"}
 OPERATIONS = ["nano-qwen3moe-q4_0", "nano-gpt-oss-mxfp4", "nano-deepseek2-q8_0", "nano-qwen35-q8_0", "nano-bert-f32"]
 # Neither is in the other's way: sums within a workgroup, and which rows of a matrix a dispatch has.
 POOR_DEVICE = {"AIRFRAME_GPU_SUBGROUPS": "0", "AIRFRAME_GPU_WEIGHT_LIMIT": "65536"}
