@@ -1,26 +1,16 @@
 #!/usr/bin/env bash
-# make bench: our speed on SmolLM2 (and Gemma 3, where the tests have fetched it). make bench-peer: both models, beside
-# llama.cpp.
+# make bench: our speed on SmolLM2 (and Gemma 3, where the tests have fetched it). bench_peer.py is what compares.
 #
-#   bench.sh [peer] [MODEL.gguf]...
+#   bench.sh [MODEL.gguf]...
 #
 #   THREADS=2  PROMPT=512  GENERATE=128  PARALLEL=1  ROUNDS=3
 #
-# A shared machine's speed drifts by more than two programs differ, so the two take turns: ours, theirs, ours, theirs.
-# Each program prints the median of its own three runs; here are the medians of the rounds, and their ratio.
+# A shared machine's speed drifts, so the median of some rounds is printed, each the median of its own three runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 threads=${THREADS:-2} prompt=${PROMPT:-512} generate=${GENERATE:-128} parallel=${PARALLEL:-1} rounds=${ROUNDS:-3}
-shared=${AIRFRAME_SHARED:-../shared}
 shimmy=${SHIMMY_EXE:-build/release/shimmy}
-peer=
-if [ "${1:-}" = peer ]; then
-    shift
-    [ -x "$shared/tools/peer/peer.sh" ] || { echo "bench.sh: no $shared/tools/peer/peer.sh to set llama.cpp up" >&2; exit 1; }
-    peer=$("$shared/tools/peer/peer.sh" cpu)
-    [ $# -gt 0 ] || python3 tests/models.py --real build/models
-fi
 
 models=("$@")
 if [ ${#models[@]} = 0 ]; then
@@ -36,33 +26,15 @@ number() { sed "s/.*\"$1\":\([0-9.eE+-]*\).*/\1/"; }
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
-ours() {
-    "$shimmy" bench "$1" --json --threads "$threads" --prompt-tokens "$prompt" --gen-tokens "$generate" --parallel "$parallel"
-}
-theirs() { "$peer" "$(dirname "$peer")" "$1" 0 "$threads" "$prompt" "$generate" "$parallel"; }
-
 for model in "${models[@]}"; do
     rm -f "$results"/*
     for _ in $(seq "$rounds"); do
-        line=$(ours "$model")
-        number prompt_tps <<<"$line" >>"$results/our_prompt"
-        number decode_tps <<<"$line" >>"$results/our_decode"
-        number load_ms <<<"$line" >>"$results/load"
-        number rss_bytes <<<"$line" >>"$results/rss"
-        [ -z "$peer" ] && continue
-        line=$(theirs "$model")
-        sed 's/.*prompt \([0-9.]*\) tok.*/\1/' <<<"$line" >>"$results/peer_prompt"
-        sed 's/.*generate \([0-9.]*\) tok.*/\1/' <<<"$line" >>"$results/peer_decode"
+        line=$("$shimmy" bench "$model" --json --threads "$threads" --prompt-tokens "$prompt" --gen-tokens "$generate" \
+            --parallel "$parallel")
+        for field in prompt_tps decode_tps load_ms rss_bytes; do number $field <<<"$line" >>"$results/$field"; done
     done
     echo "$(basename "$model"): $threads threads, $parallel x $prompt prompt tokens, $generate generated, $rounds rounds"
-    for phase in prompt decode; do
-        mine=$(median <"$results/our_$phase")
-        if [ -n "$peer" ]; then
-            other=$(median <"$results/peer_$phase")
-            awk -v p=$phase -v a="$mine" -v b="$other" 'BEGIN {printf "  %s  shimmy %8.1f tok/s   llama.cpp %8.1f tok/s   ratio %.2f\n", p, a, b, a / b}'
-        else
-            awk -v p=$phase -v a="$mine" 'BEGIN {printf "  %s  %8.1f tok/s\n", p, a}'
-        fi
-    done
-    awk -v l="$(median <"$results/load")" -v r="$(median <"$results/rss")" 'BEGIN {printf "  load    %8.0f ms, resident %.0f MB\n", l, r / 1e6}'
+    awk -v p="$(median <"$results/prompt_tps")" -v d="$(median <"$results/decode_tps")" -v l="$(median <"$results/load_ms")" \
+        -v r="$(median <"$results/rss_bytes")" 'BEGIN {
+            printf "  prompt  %8.1f tok/s\n  decode  %8.1f tok/s\n  load    %8.0f ms, resident %.0f MB\n", p, d, l, r / 1e6}'
 done
