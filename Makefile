@@ -3,9 +3,9 @@
 #   make              the release executable, build/release/shimmy
 #   make run          build, fetch a small model if there is none, serve it on 127.0.0.1:11435
 #   make check        every test a newcomer should run; make check-all adds the slow ones
-#   make bench        our speed; make bench-peer: beside llama.cpp
+#   make bench        our speed; make bench-peer: beside llama.cpp; make bench-kernels: each CPU kernel beside its bound
 #   make install      PREFIX=/usr/local
-.PHONY: all run check check-all bench bench-peer format install clean setup
+.PHONY: all run check check-all bench bench-peer bench-kernels format install clean setup
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
@@ -33,7 +33,11 @@ bench: all
 	@tools/bench.sh
 
 bench-peer: all
-	@tools/bench.sh peer
+	@python3 tools/bench_peer.py
+
+bench-kernels:
+	@tools/setup.sh build check
+	@tools/check.sh kernels
 
 format:
 	@tools/setup.sh format

@@ -230,6 +230,7 @@ typedef struct af_engine_options {
     uint32_t cpu_moe;   /* with a GPU: of the first so many layers the experts run on the CPU even where the layer is
                            the GPU's; default 0 */
     uint32_t threads;   /* for CPU kernels; 0: the physical cores this process may use */
+    bool pin_threads;   /* each of them keeps to a core of its own; default false: the system places them */
     uint32_t ctx;       /* tokens one request may use, prompt and answer; 0: native, or what memory allows */
     uint32_t parallel;  /* requests that run together; 0 (default): 4, or 32 of a model that takes whole texts, whose
                            requests end in one step */

@@ -17,9 +17,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 static const kernel_check *const TABLES[] = {kernel_checks_linear, kernel_checks_attend};
 
@@ -67,17 +64,38 @@ double kernel_time(void (*run)(void *user), void *user) {
     return best;
 }
 
-void kernel_report(const char *name, double nanoseconds, double amount, const char *unit, double bound) {
-    double rate = amount / nanoseconds;
-    printf("%-44s %12.0f ns %8.1f %s", name, nanoseconds, rate, unit);
-    if (bound > 0) printf(", %3.0f%% of %.1f", 100 * rate / bound, bound);
-    printf("\n");
+#define ROW "%-40s %-12s %12s %8s %8s %12s %6s\n"
+
+/* Nanoseconds that the machine's bounds allow for the work. */
+static double bound_of(af_isa isa, const kernel_work *work) {
+    const kernel_peaks peaks = kernel_peaks_of(isa);
+    const double share = (double)work->threads / af_pool_threads(kernel_pool());
+    const double macs = work->int8_macs / peaks.int8 + work->f32_macs / peaks.f32;
+    const double bytes = work->bytes / kernel_bandwidth();
+    return bytes > macs / share ? bytes : macs / share;
+}
+
+static void format_rate(char out[16], double amount, double nanoseconds) {
+    snprintf(out, 16, amount > 0 ? "%.1f" : "-", amount / nanoseconds);
+}
+
+void kernel_report(const char *name, af_isa isa, double nanoseconds, const kernel_work *work) {
+    static bool begun;
+    const double bound = bound_of(isa, work);
+    char time[24], bytes[16], macs[16], least[24], part[16];
+    if (!begun) printf(ROW, "kernel", "set", "ns", "GB/s", "GMAC/s", "bound ns", "share");
+    begun = true;
+    snprintf(time, sizeof time, "%.0f", nanoseconds);
+    snprintf(least, sizeof least, "%.0f", bound);
+    snprintf(part, sizeof part, "%.0f%%", 100 * bound / nanoseconds);
+    format_rate(bytes, work->bytes, nanoseconds);
+    format_rate(macs, work->int8_macs + work->f32_macs, nanoseconds);
+    printf(ROW, name, af_isa_name(isa), time, bytes, macs, least, part);
     fflush(stdout);
 }
 
 #define READ_BYTES                                                                                                     \
     ((size_t)96 << 20) /* as the matrices that are timed with one token: a shared cache holds some of it */
-#define MACS_RUNS 2000000
 
 typedef uint64_t line __attribute__((vector_size(64)));
 
@@ -118,72 +136,23 @@ static void read_all(void *memory) {
     af_pool_run(kernel_pool(), reader(), memory, af_pool_threads(kernel_pool()));
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx512f,avx512vnni"))) static void multiply_registers(void *user, uint32_t task,
-                                                                             uint32_t worker) {
-    (void)user, (void)task, (void)worker;
-    __m512i sums[12], codes = _mm512_set1_epi32(0x01020304);
-    for (int i = 0; i < 12; i++) sums[i] = _mm512_setzero_si512();
-    for (int run = 0; run < MACS_RUNS; run++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < 12; i++) sums[i] = _mm512_dpbusd_epi32(sums[i], codes, codes);
-        __asm__ volatile("" : "+v"(codes));
-    }
-    for (int i = 1; i < 12; i++) sums[0] = _mm512_add_epi32(sums[0], sums[i]);
-    __asm__ volatile("" : : "v"(sums[0]));
-}
-
-/* Tiles half as deep as they could be, as a block of 32 columns leaves them. */
-__attribute__((target("amx-tile,amx-int8"))) static void multiply_tiles(void *user, uint32_t task, uint32_t worker) {
-    (void)user, (void)task, (void)worker;
-    static const struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } SHAPES = {1, 0, {0}, {64, 64, 64, 64, 32, 64}, {16, 16, 16, 16, 16, 8}};
-    _tile_loadconfig(&SHAPES);
-    for (int run = 0; run < MACS_RUNS / 64; run++) {
-        _tile_dpbssd(0, 4, 5);
-        _tile_dpbssd(1, 4, 5);
-        _tile_dpbssd(2, 4, 5);
-        _tile_dpbssd(3, 4, 5);
-    }
-    _tile_release();
-}
-
-static void vectors_on_all(void *user) {
-    af_pool_run(kernel_pool(), multiply_registers, user, af_pool_threads(kernel_pool()));
-}
-
-static void tiles_on_all(void *user) {
-    af_pool_run(kernel_pool(), multiply_tiles, user, af_pool_threads(kernel_pool()));
-}
-
-static double int8_bound(void) {
-    if (af_cpu_isa() == AF_ISA_AMX)
-        return 4.0 * 16 * 16 * 32 * (MACS_RUNS / 64) * af_pool_threads(kernel_pool()) / kernel_time(tiles_on_all, NULL);
-    if (af_cpu_isa() == AF_ISA_AVX512)
-        return 12.0 * 64 * MACS_RUNS * af_pool_threads(kernel_pool()) / kernel_time(vectors_on_all, NULL);
-    return 0;
-}
-#else
-static double int8_bound(void) {
-    return 0;
-}
-#endif
-
-kernel_bounds kernel_machine_bounds(void) {
-    static kernel_bounds bounds;
-    if (bounds.gb_per_second > 0) return bounds;
-    void *memory = af_os_pages(READ_BYTES, true);
-    if (!memory) return bounds;
+double kernel_bandwidth(void) {
+    static double found;
+    void *memory = found > 0 ? NULL : af_os_pages(READ_BYTES, true);
+    if (!memory) return found;
     memset(memory, 1, READ_BYTES);
-    bounds.gb_per_second = (double)READ_BYTES / kernel_time(read_all, memory);
-    bounds.gmacs_per_second = int8_bound();
+    found = (double)READ_BYTES / kernel_time(read_all, memory);
     af_os_pages_free(memory, READ_BYTES);
-    printf("%u threads: reading %.1f GB/s, int8 %.0f GMAC/s\n", af_pool_threads(kernel_pool()), bounds.gb_per_second,
-           bounds.gmacs_per_second);
-    return bounds;
+    return found;
+}
+
+static void print_bounds(void) {
+    printf("bounds, %u threads: reading %.1f GB/s", af_pool_threads(kernel_pool()), kernel_bandwidth());
+    for (af_isa isa = AF_ISA_SCALAR; isa <= af_cpu_isa(); isa++) {
+        const kernel_peaks p = kernel_peaks_of(isa);
+        printf("; %s %.0f GMAC/s of int8, %.0f of f32", af_isa_name(isa), p.int8, p.f32);
+    }
+    printf("\n");
 }
 
 /* ---- Running the tables ---- */
@@ -207,6 +176,7 @@ int main(int argc, char **argv) {
     if (!isa_is_as_expected()) return 1;
     struct CMUnitTest tests[CHECKS_MAX];
     size_t count = 0;
+    if (bench) print_bounds();
     for (size_t t = 0; t < sizeof TABLES / sizeof *TABLES; t++) {
         for (const kernel_check *c = TABLES[t]; c->name && count < CHECKS_MAX; c++) {
             if (!strstr(c->name, part)) continue;

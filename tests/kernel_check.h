@@ -4,14 +4,14 @@
 #ifndef KERNEL_CHECK_H
 #define KERNEL_CHECK_H
 
-#include "base/pool.h"
+#include "backend/cpu/linear.h"
 
 #include <stdint.h>
 
 typedef struct kernel_check {
     const char *name;    /* NULL ends a table */
     void (*check)(void); /* fails through cmocka's assertions */
-    void (*bench)(void); /* prints lines with kernel_report; either may be NULL */
+    void (*bench)(void); /* prints rows with kernel_report; either may be NULL */
 } kernel_check;
 
 extern const kernel_check kernel_checks_linear[], kernel_checks_attend[];
@@ -28,16 +28,22 @@ void kernel_assert_same(const float *found, const float *wanted, size_t count, c
 
 /* ---- Timing ---- */
 
-typedef struct kernel_bounds {
-    double gb_per_second;    /* reading memory, all threads */
-    double gmacs_per_second; /* int8 products in registers, all threads; 0 without such an instruction */
-} kernel_bounds;
-kernel_bounds kernel_machine_bounds(void);
-af_pool *kernel_pool(void); /* threads as af_os_cores says */
+af_pool *kernel_pool(void);    /* threads as af_os_cores says */
+double kernel_bandwidth(void); /* GB/s of reading memory, all threads */
+typedef struct kernel_peaks {
+    double int8, f32; /* GMAC/s in registers, all threads */
+} kernel_peaks;
+kernel_peaks kernel_peaks_of(af_isa isa);
 
 /* Nanoseconds of the fastest of several runs. */
 double kernel_time(void (*run)(void *user), void *user);
-/* One line: name, time, and what it is of `bound`, as "12.3 GB/s, 81% of 15.2". `amount` in the unit, a run. */
-void kernel_report(const char *name, double nanoseconds, double amount, const char *unit, double bound);
+
+/* What a run does at least, whatever the kernel: bytes it reads from memory, products it sums. */
+typedef struct kernel_work {
+    double bytes, int8_macs, f32_macs;
+    uint32_t threads; /* that share it */
+} kernel_work;
+/* One row of the table: name, instruction set, time, rates, the time that the machine's bounds allow, and its share. */
+void kernel_report(const char *name, af_isa isa, double nanoseconds, const kernel_work *work);
 
 #endif

@@ -282,7 +282,7 @@ typedef struct bench_case {
     bool shared;
 } bench_case;
 
-static void bench_page(const bench_case *c) {
+static void bench_page(const bench_case *c, af_isa isa) {
     static const char *const names[AF_KV_TYPES] = {"f16", "f32", "q8_0"};
     const af_cache cache = {.k_dim = (uint16_t)c->k_dim, .v_dim = (uint16_t)c->v_dim, .shared = c->shared};
     const af_kv_shape shape = af_kv_shape_of(&cache, c->kv);
@@ -291,17 +291,18 @@ static void bench_page(const bench_case *c) {
     void *page = calloc(af_kv_head_bytes(&shape), 1);
     assert_true(memory && page);
     page_bench b = {
-        .kernels = af_lane_kernels_of(af_cpu_isa()),
+        .kernels = af_lane_kernels_of(isa),
         .tile = {.tokens = c->tokens, .heads = c->heads, .kv = &shape, .scale = 1, .q = memory, .w = memory + queries},
         .state = memory + queries + 512,
         .page = page,
         .pages = 100};
     memset(b.tile.end, AF_KV_PAGE, sizeof b.tile.end);
     char name[96];
-    snprintf(name, sizeof name, "attend page, %s, %u x %u rows, dim %u%s, one thread", names[c->kv], c->tokens,
-             c->heads, c->k_dim, c->shared ? " shared" : "");
-    kernel_report(name, kernel_time(run_pages, &b),
-                  100.0 * c->tokens * c->heads * AF_KV_PAGE * (c->k_dim + (double)c->v_dim), "GMAC/s", 0);
+    snprintf(name, sizeof name, "attend page %s, %u x %u rows, dim %u%s", names[c->kv], c->tokens, c->heads, c->k_dim,
+             c->shared ? " shared" : "");
+    const kernel_work work = {
+        .f32_macs = (double)b.pages * c->tokens * c->heads * AF_KV_PAGE * (c->k_dim + (double)c->v_dim), .threads = 1};
+    kernel_report(name, isa, kernel_time(run_pages, &b), &work);
     free(memory);
     free(page);
 }
@@ -311,7 +312,8 @@ static void bench_attention(void) {
         {1, 3, 64, 64, AF_KV_F16, false},    {5, 3, 64, 64, AF_KV_F16, false},   {1, 4, 256, 256, AF_KV_F16, false},
         {4, 4, 256, 256, AF_KV_F16, false},  {1, 3, 64, 64, AF_KV_Q8_0, false},  {5, 3, 64, 64, AF_KV_Q8_0, false},
         {4, 4, 256, 256, AF_KV_Q8_0, false}, {1, 16, 576, 512, AF_KV_F16, true}, {1, 16, 576, 512, AF_KV_Q8_0, true}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_page(&cases[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (af_isa isa = AF_ISA_SCALAR; isa <= af_cpu_isa(); isa++) bench_page(&cases[i], isa);
 }
 
 const kernel_check kernel_checks_attend[] = {

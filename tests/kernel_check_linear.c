@@ -378,6 +378,9 @@ static void environment_lowers_the_instruction_set(void) {
 
 /* ---- Timing ---- */
 
+#define DECODE_BYTES ((size_t)96 << 20) /* of a matrix read once: more than a cache holds */
+#define PLAIN_TOKENS 16
+
 typedef struct timed {
     problem *p;
     const af_packed *packed;
@@ -401,62 +404,95 @@ static void run_multiply(void *user) {
     af_pool_run(kernel_pool(), multiply_task, t, t->tasks);
 }
 
+typedef struct timed_quantize {
+    af_acts *acts;
+    af_isa isa;
+    uint32_t tokens;
+} timed_quantize;
+
 static void run_quantize(void *user) {
-    const timed *t = user;
-    af_acts_quantize(t->acts, af_cpu_isa(), 0, t->p->tokens);
+    const timed_quantize *t = user;
+    af_acts_quantize(t->acts, t->isa, 0, t->tokens);
 }
 
-static void bench_shape(const af_format *f, uint32_t rows, uint32_t cols, uint32_t tokens, uint32_t tasks) {
-    kernel_bounds bounds = kernel_machine_bounds();
-    af_error error;
-    problem p = problem_open(f, 16, cols, tokens, SCALES_USUAL, 1);
-    size_t row_bytes = af_row_bytes(f, cols), bytes = rows * row_bytes;
+/* Rows that repeat the problem's first sixteen: their values do not matter, their bytes do. */
+static unsigned char *many_rows(const problem *p, uint32_t rows, size_t bytes) {
+    const size_t row_bytes = af_row_bytes(p->w.format, p->w.cols);
     unsigned char *big = af_os_pages(bytes, true);
-    for (uint32_t i = 0; i < rows; i++)
-        memcpy(big + i * row_bytes, (const char *)p.w.data + i % 16 * row_bytes, row_bytes);
-    timed t = {.p = &p, .tasks = tasks, .out = malloc((size_t)rows * tokens * sizeof(float))};
+    for (uint32_t i = 0; big && i < rows; i++)
+        memcpy(big + i * row_bytes, (const char *)p->w.data + i % 16 * row_bytes, row_bytes);
+    return big;
+}
+
+static void bench_product(timed *t, const char *name, af_isa isa, uint32_t tokens) {
+    const bool int8 = af_packed_wants_int8(t->packed);
+    const uint32_t cols = t->p->w.cols;
+    if (af_acts_open(tokens, cols, &t->acts, NULL)) return;
+    af_acts_set(t->acts, t->p->x, cols, tokens, cols, false);
+    if (int8) af_acts_quantize(t->acts, isa, 0, tokens);
+    const double macs = (double)t->p->w.rows * cols * tokens;
+    const kernel_work work = {.bytes = (double)af_packed_bytes(t->packed),
+                              .int8_macs = int8 ? macs : 0,
+                              .f32_macs = int8 ? 0 : macs,
+                              .threads = t->tasks};
+    kernel_report(name, isa, kernel_time(run_multiply, t), &work);
+    af_acts_close(t->acts);
+}
+
+/* Rows of the table for one shape: packing, and the product with each instruction set. Plain C gets few tokens. */
+static void bench_shape(const af_format *f, uint32_t rows, uint32_t cols, uint32_t tokens) {
+    problem p = problem_open(f, 16, cols, tokens, SCALES_USUAL, 1);
+    const size_t bytes = rows * af_row_bytes(f, cols);
+    unsigned char *big = many_rows(&p, rows, bytes);
+    const af_matrix w = {big, f, rows, cols, "bench", true};
+    timed t = {.p = &p, .tasks = af_pool_threads(kernel_pool()), .out = malloc((size_t)rows * tokens * sizeof(float))};
     p.w.rows = rows;
-    af_matrix w = {big, f, rows, cols, "bench", false};
     char name[64];
-    uint64_t begin = af_os_nanoseconds();
-    af_packed_set *set;
-    if (af_packed_set_open(kernel_pool(), &w, 1, false, af_cpu_isa(), NULL, NULL, &set, &error)) return;
-    t.packed = af_packed_at(set, 0);
-    t.scratch_bytes = (af_linear_scratch_bytes(t.packed) + 63) / 64 * 64;
-    t.scratch = af_os_pages(t.scratch_bytes * af_pool_threads(kernel_pool()), false);
-    double took = (double)(af_os_nanoseconds() - begin);
-    snprintf(name, sizeof name, "%s pack %ux%u", f->name, rows, cols);
-    if (tokens == 1) kernel_report(name, took, (double)bytes, "GB/s", 0);
-    if (af_acts_open(tokens, cols, &t.acts, &error)) return;
-    af_acts_set(t.acts, p.x, cols, tokens, cols, false);
-    if (af_packed_wants_int8(t.packed)) {
-        double ns = kernel_time(run_quantize, &t);
-        snprintf(name, sizeof name, "quantize %ux%u, 1 thread", tokens, cols);
-        if (tokens > 1 && f->type == AF_TYPE_Q4_1) kernel_report(name, ns, (double)tokens * cols, "Gelem/s", 0);
+    for (af_isa isa = AF_ISA_SCALAR; isa <= af_cpu_isa(); isa++) {
+        const uint64_t begin = af_os_nanoseconds();
+        af_packed_set *set;
+        if (af_packed_set_open(kernel_pool(), &w, 1, false, isa, NULL, NULL, &set, NULL)) break;
+        const double took = (double)(af_os_nanoseconds() - begin);
+        t.packed = af_packed_at(set, 0);
+        t.scratch_bytes = (af_linear_scratch_bytes(t.packed) + 63) / 64 * 64;
+        t.scratch = af_os_pages(t.scratch_bytes * t.tasks, false);
+        snprintf(name, sizeof name, "%s pack %ux%u", f->name, rows, cols);
+        if (tokens == 1 && isa == AF_ISA_SCALAR)
+            kernel_report(name, isa, took, &(kernel_work){.bytes = (double)bytes, .threads = t.tasks});
+        const uint32_t some = isa == AF_ISA_SCALAR && tokens > PLAIN_TOKENS ? PLAIN_TOKENS : tokens;
+        snprintf(name, sizeof name, "%s %ux%u x %u", f->name, rows, cols, some);
+        bench_product(&t, name, isa, some);
+        af_os_pages_free(t.scratch, t.scratch_bytes * t.tasks);
+        af_packed_set_close(set);
     }
-    double ns = kernel_time(run_multiply, &t);
-    snprintf(name, sizeof name, "%s %ux%u x %u", f->name, rows, cols, tokens);
-    if (tokens == 1)
-        kernel_report(name, ns, (double)af_packed_bytes(t.packed), "GB/s", bounds.gb_per_second);
-    else
-        kernel_report(name, ns, (double)rows * cols * tokens, "GMAC/s", bounds.gmacs_per_second);
-    af_os_pages_free(t.scratch, t.scratch_bytes * af_pool_threads(kernel_pool()));
-    af_packed_set_close(set);
-    af_acts_close(t.acts);
     af_os_pages_free(big, bytes);
     free(t.out);
     p.w.rows = 16;
     problem_close(&p);
 }
 
+static void bench_quantize(void) {
+    enum { TOKENS = 512, COLS = 2048 };
+    problem p = problem_open(af_format_of(AF_TYPE_Q4_1), 16, COLS, TOKENS, SCALES_USUAL, 1);
+    for (af_isa isa = AF_ISA_SCALAR; isa <= af_cpu_isa(); isa++) {
+        timed_quantize t = {.isa = isa, .tokens = TOKENS};
+        if (af_acts_open(TOKENS, COLS, &t.acts, NULL)) break;
+        af_acts_set(t.acts, p.x, COLS, TOKENS, COLS, false);
+        const kernel_work work = {.bytes = (double)TOKENS * COLS * sizeof(float), .threads = 1};
+        kernel_report("quantize 512x2048, one thread", isa, kernel_time(run_quantize, &t), &work);
+        af_acts_close(t.acts);
+    }
+    problem_close(&p);
+}
+
 static void bench_linear(void) {
-    uint32_t threads = af_pool_threads(kernel_pool());
+    bench_quantize();
     for (size_t k = 0; af_format_at(k); k++) {
         const af_format *f = af_format_at(k);
-        bench_shape(f, (uint32_t)(((size_t)96 << 20) / af_row_bytes(f, 2048)) / 16 * 16, 2048, 1, threads);
-        bench_shape(f, 1536, 512, 512, threads);
-        bench_shape(f, 2048, 2048, 512, threads);
-        bench_shape(f, 2048, 2048, 8, threads);
+        bench_shape(f, (uint32_t)(DECODE_BYTES / af_row_bytes(f, 2048)) / 16 * 16, 2048, 1);
+        bench_shape(f, 1536, 512, 512);
+        bench_shape(f, 2048, 2048, 512);
+        bench_shape(f, 2048, 2048, 8);
     }
 }
 

@@ -3,6 +3,7 @@
 #
 # check.sh fast: a virtual environment and the test models, then every test twice: the build with AddressSanitizer and
 #                UBSan, and the release build, whose ctest summary is the closing word.
+# check.sh kernels: the time of every CPU kernel, beside what the machine's bounds allow (make bench-kernels).
 # check.sh slow: clang, ThreadSanitizer, a minute of each fuzzer, aarch64 in qemu, the sweeps marked slow, and the release
 #                build again.
 set -euo pipefail
@@ -24,6 +25,7 @@ quietly() {
 venv() {
     local stamp=build/venv/requirements.txt
     cmp -s tests/requirements.txt "$stamp" 2>/dev/null && return
+    mkdir -p build/logs
     say "virtual environment for the tests"
     rm -rf build/venv
     quietly venv python3 -m venv build/venv
@@ -72,6 +74,12 @@ aarch64() {
     fi
     build aarch64
     run_tests aarch64 -L qemu
+}
+
+kernels() {
+    mkdir -p build/logs
+    build check kernel_check
+    build/check/tests/kernel_check --bench
 }
 
 slow() {

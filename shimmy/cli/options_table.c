@@ -157,6 +157,8 @@ const shimmy_option shimmy_option_table[] = {
      "the same of the first N layers alone"},
     {"threads", SHIMMY_NUMBER, "N", "SHIMMY_THREADS", AT(threads), 0, 1024, NULL, ENGINE | SHIMMY_VERIFY,
      "for the CPU's kernels; 0 (default): one a physical core"},
+    {"pin-threads", SHIMMY_FLAG, NULL, NULL, AT(pin_threads), 0, 0, NULL, ENGINE,
+     "each of these threads keeps to a core of its own, spread over all nodes of memory: steadier where nothing else runs"},
     {"kv", SHIMMY_CHOICE, "TYPE", "SHIMMY_KV", AT(kv), 0, 0, "f16|f32|q8_0", ENGINE | SHIMMY_VERIFY,
      "numbers in the KV cache: f16 (default), f32, or q8_0, which takes little more than half of f16's memory"},
     {"cache-ram", SHIMMY_TEXT, "BYTES|auto", "SHIMMY_CACHE_RAM", AT(cache_ram), 0, 0, NULL,

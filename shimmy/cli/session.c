@@ -59,6 +59,7 @@ int shimmy_engine_options(const shimmy_options *options, uint32_t parallel, af_e
     if (!*e.device)
         return af_fail(error, SHIMMY_USAGE, "--device: found an empty name, allowed: auto, cpu or a GPU's name");
     e.threads = number_or(options->threads, e.threads);
+    e.pin_threads = options->pin_threads;
     e.ctx = number_or(options->ctx, e.ctx);
     e.parallel = number_or(options->parallel, parallel);
     e.queue = number_or(options->queue, e.queue);

@@ -47,6 +47,7 @@ typedef struct af_placement {
 
 typedef struct af_backend_options {
     uint32_t threads; /* 0: the physical cores this process may use */
+    bool pin_threads; /* af_engine_options.pin_threads */
     bool exact;       /* af_engine_options.exact */
     af_kv_type kv;
     uint32_t pages[AF_PLAN_GROUPS]; /* pages to reserve for each cache group */

@@ -50,12 +50,30 @@ void af_os_pages_free(void *p, size_t size);
 uint64_t af_os_memory_available(void); /* bytes this process could still use: free memory and the cgroup's limit */
 /* Gives back what free() keeps for later; for after much was freed. */
 void af_os_memory_trim(void);
-uint64_t af_os_memory_resident(void);  /* bytes of this process resident now */
+uint64_t af_os_memory_resident(void); /* bytes of this process resident now */
 
 /* ---- Processor, time, terminal ---- */
 
 /* Physical cores this process may use: affinity mask, cgroup quota rounded up, SMT siblings counted once; 1 or more. */
 uint32_t af_os_cores(void);
+/* Those cores, whatever the quota: of each the first processor that we may use, and the node of memory near it. In the
+ * order of nodes, then processors. Returns how many there are, `most` at most; 0 where the system does not say. out may
+ * be NULL. */
+#define AF_CPUS_MAX 8192
+typedef struct af_core {
+    uint32_t cpu, node;
+} af_core;
+uint32_t af_os_core_list(af_core *out, uint32_t most);
+/* The processors that the calling thread, and every thread it starts, may run on. False if the system refuses. */
+typedef struct af_cpu_mask {
+    uint64_t bits[AF_CPUS_MAX / 64];
+} af_cpu_mask;
+bool af_cpu_mask_has(const af_cpu_mask *mask, uint32_t cpu);
+void af_cpu_mask_add(af_cpu_mask *mask, uint32_t cpu);
+bool af_os_thread_mask(af_cpu_mask *out);
+bool af_os_thread_keep_to(const af_cpu_mask *mask);
+/* Spreads pages not yet touched over all nodes of memory, in turn; on a machine with one there is nothing to do. */
+void af_os_interleave(void *p, size_t n);
 /* Whether this process may use the processor's matrix tiles, whose state the system saves only for those that ask. */
 bool af_os_allow_tiles(void);
 /* What an aarch64 processor has beyond NEON, a sum of these; 0 on others. */

@@ -1,24 +1,22 @@
-/* os_limits_linux.c - how much memory and processor this process may use (os.h).
+/* os_limits_linux.c - what the machine and its control groups state about this process (os_linux.h), and how much
+ * memory it may use (os.h). How much processor is os_cores_linux.c's business.
  *
- * Limits come from three places: the machine (/proc, /sys), the affinity mask, and control groups of either version, in
- * which every group from this process's own up to the root may state one. Anything that cannot be read limits nothing.
+ * Limits come from the machine (/proc, /sys) and from control groups of either version, in which every group from this
+ * process's own up to the root may state one. Anything that cannot be read limits nothing.
  */
-#include "base/os.h"
+#include "base/os_linux.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #define PATH_SIZE 1024
-#define CGROUPS   "/sys/fs/cgroup"
 
 /* ---- Small files ---- */
 
-/* The beginning of folder/file as text; false if it cannot be read. */
-static bool slurp(const char *folder, const char *file, char *out, size_t out_size) {
+bool af_linux_text(const char *folder, const char *file, char *out, size_t out_size) {
     char path[PATH_SIZE];
     int written = snprintf(path, sizeof path, "%s/%s", folder, file);
     int fd = written > 0 && (size_t)written < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -31,11 +29,10 @@ static bool slurp(const char *folder, const char *file, char *out, size_t out_si
     return length > 0;
 }
 
-/* The number that a file holds alone; false for words such as "max". */
-static bool slurp_number(const char *folder, const char *file, int64_t *out) {
+bool af_linux_number(const char *folder, const char *file, int64_t *out) {
     char text[64];
     long long number;
-    if (!slurp(folder, file, text, sizeof text) || sscanf(text, "%lld", &number) != 1) return false;
+    if (!af_linux_text(folder, file, text, sizeof text) || sscanf(text, "%lld", &number) != 1) return false;
     *out = number;
     return true;
 }
@@ -53,8 +50,6 @@ static uint64_t field(const char *text, const char *name) {
 
 /* ---- Control groups ---- */
 
-typedef void (*group_fn)(void *user, const char *folder);
-
 /* Does the comma-separated list hold the controller? The list of version 2 is empty. */
 static bool list_holds(const char *list, size_t n, const char *controller) {
     size_t want = strlen(controller);
@@ -68,9 +63,10 @@ static bool list_holds(const char *list, size_t n, const char *controller) {
 }
 
 /* This process's path within a hierarchy. A line of /proc/self/cgroup is "number:controllers:path". */
-static bool group_path(const char *controller, char *out, size_t out_size) {
-    char text[4096];
-    if (!slurp("/proc/self", "cgroup", text, sizeof text)) return false;
+static bool group_path(const char *root, const char *controller, char *out, size_t out_size) {
+    char text[4096], folder[PATH_SIZE];
+    snprintf(folder, sizeof folder, "%s/proc/self", root);
+    if (!af_linux_text(folder, "cgroup", text, sizeof text)) return false;
     for (char *line = text, *next; line && *line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
@@ -84,9 +80,11 @@ static bool group_path(const char *controller, char *out, size_t out_size) {
 
 /* Calls fn with each folder from this process's group up to the mount. In a container the path may not exist below the
  * mount: the files in those folders are then simply not there. */
-static void visit_groups(const char *mount, const char *controller, group_fn fn, void *user) {
-    char path[PATH_SIZE], folder[2 * PATH_SIZE];
-    if (!group_path(controller, path, sizeof path)) return;
+static void visit_groups(const char *root, const char *under, const char *controller, af_linux_group_fn fn,
+                         void *user) {
+    char path[PATH_SIZE], mount[PATH_SIZE], folder[2 * PATH_SIZE];
+    if (!group_path(root, controller, path, sizeof path)) return;
+    snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root, *under ? "/" : "", under);
     snprintf(folder, sizeof folder, "%s%s", mount, path);
     for (;;) {
         fn(user, folder);
@@ -97,12 +95,10 @@ static void visit_groups(const char *mount, const char *controller, group_fn fn,
 }
 
 /* Both versions, where distributions mount them. */
-static void visit_all_groups(const char *controller, group_fn v1, group_fn v2, void *user) {
-    char mount[PATH_SIZE];
-    snprintf(mount, sizeof mount, CGROUPS "/%s", controller);
-    visit_groups(mount, controller, v1, user);
-    visit_groups(CGROUPS, "", v2, user);
-    visit_groups(CGROUPS "/unified", "", v2, user);
+void af_linux_groups(const char *root, const char *controller, af_linux_group_fn v1, af_linux_group_fn v2, void *user) {
+    visit_groups(root, controller, controller, v1, user);
+    visit_groups(root, "", "", v2, user);
+    visit_groups(root, "unified", "", v2, user);
 }
 
 /* ---- Memory ---- */
@@ -117,9 +113,10 @@ static void lower_to_group(uint64_t *available, const char *folder, const char *
                            const char *inactive, const char *active) {
     int64_t limit, usage;
     char stat[8192];
-    if (!slurp_number(folder, limit_file, &limit) || !slurp_number(folder, usage_file, &usage)) return;
+    if (!af_linux_number(folder, limit_file, &limit) || !af_linux_number(folder, usage_file, &usage)) return;
     uint64_t file_pages = 0;
-    if (slurp(folder, "memory.stat", stat, sizeof stat)) file_pages = field(stat, inactive) + field(stat, active);
+    if (af_linux_text(folder, "memory.stat", stat, sizeof stat))
+        file_pages = field(stat, inactive) + field(stat, active);
     uint64_t held = (uint64_t)usage > file_pages ? (uint64_t)usage - file_pages : 0;
     lower(available, (uint64_t)limit > held ? (uint64_t)limit - held : 0);
 }
@@ -133,66 +130,23 @@ static void memory_v2(void *user, const char *folder) {
     lower_to_group(user, folder, "memory.max", "memory.current", "inactive_file ", "active_file ");
 }
 
-uint64_t af_os_memory_available(void) {
-    char text[4096];
+uint64_t af_linux_memory(const char *root) {
+    char text[4096], proc[PATH_SIZE];
     uint64_t available = UINT64_MAX;
-    if (slurp("/proc", "meminfo", text, sizeof text)) lower(&available, field(text, "MemAvailable:") * 1024);
-    visit_all_groups("memory", memory_v1, memory_v2, &available);
+    snprintf(proc, sizeof proc, "%s/proc", root);
+    if (af_linux_text(proc, "meminfo", text, sizeof text)) lower(&available, field(text, "MemAvailable:") * 1024);
+    af_linux_groups(root, "memory", memory_v1, memory_v2, &available);
     return available;
+}
+
+uint64_t af_os_memory_available(void) {
+    return af_linux_memory("");
 }
 
 uint64_t af_os_memory_resident(void) {
     char text[256];
     unsigned long long total, resident;
-    if (!slurp("/proc/self", "statm", text, sizeof text) || sscanf(text, "%llu %llu", &total, &resident) != 2) return 0;
+    if (!af_linux_text("/proc/self", "statm", text, sizeof text) || sscanf(text, "%llu %llu", &total, &resident) != 2)
+        return 0;
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-/* ---- Processor ---- */
-
-/* A quota of microseconds in each period is that many processors, rounded up. */
-static void lower_to_quota(uint64_t *cores, int64_t quota, int64_t period) {
-    if (quota > 0 && period > 0) lower(cores, (uint64_t)((quota - 1) / period + 1));
-}
-
-static void quota_v1(void *user, const char *folder) {
-    int64_t quota, period;
-    if (slurp_number(folder, "cpu.cfs_quota_us", &quota) && slurp_number(folder, "cpu.cfs_period_us", &period))
-        lower_to_quota(user, quota, period);
-}
-
-static void quota_v2(void *user, const char *folder) {
-    char text[64];
-    long long quota, period;
-    if (slurp(folder, "cpu.max", text, sizeof text) && sscanf(text, "%lld %lld", &quota, &period) == 2)
-        lower_to_quota(user, quota, period);
-}
-
-/* Is this processor the first of its core's siblings that we may use? The list reads "0,64" or "0-1". */
-static bool leads_its_core(int cpu, const cpu_set_t *mask) {
-    char folder[64], text[256];
-    snprintf(folder, sizeof folder, "/sys/devices/system/cpu/cpu%d/topology", cpu);
-    if (!slurp(folder, "thread_siblings_list", text, sizeof text)) return true;
-    for (const char *p = text; *p;) {
-        int first, last, n;
-        if (sscanf(p, "%d%n", &first, &n) != 1) break;
-        p += n;
-        last = first;
-        if (*p == '-' && sscanf(p, "-%d%n", &last, &n) == 1) p += n;
-        for (int sibling = first; sibling <= last && sibling < cpu; sibling++)
-            if (sibling >= 0 && CPU_ISSET(sibling, mask)) return false;
-        p += *p == ',';
-    }
-    return true;
-}
-
-uint32_t af_os_cores(void) {
-    cpu_set_t mask;
-    uint64_t cores = 0;
-    if (sched_getaffinity(0, sizeof mask, &mask) == 0)
-        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) cores += CPU_ISSET(cpu, &mask) && leads_its_core(cpu, &mask);
-    else
-        cores = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-    visit_all_groups("cpu", quota_v1, quota_v2, &cores);
-    return cores ? (uint32_t)cores : 1;
 }

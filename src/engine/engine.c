@@ -322,6 +322,7 @@ int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *o
 
 static int open_backend(const af_plan *plan, const af_engine_options *options, af_backend **out, af_error *error) {
     af_backend_options backend = {.threads = options->threads,
+                                  .pin_threads = options->pin_threads,
                                   .exact = options->exact,
                                   .kv = options->kv,
                                   .carries = options->parallel,

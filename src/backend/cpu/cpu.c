@@ -108,6 +108,14 @@ static int pack_all(af_cpu *cpu, af_error *error) {
     return status;
 }
 
+/* What a thread packs lies in the memory near it. */
+static int pack_in_place(af_cpu *cpu, af_error *error) {
+    af_pool_take_place(cpu->pool);
+    const int status = pack_all(cpu, error);
+    af_pool_leave_place(cpu->pool);
+    return status;
+}
+
 /* ---- Memory ---- */
 
 int af_cpu_open_rows(af_cpu_rows *rows, size_t count, size_t width, const char *what, af_error *error) {
@@ -304,6 +312,16 @@ static int check_options(const af_plan *plan, const af_backend_options *o, af_er
     return status;
 }
 
+static int open_pool(af_cpu *cpu, af_error *error) {
+    af_core *cores = malloc(AF_CPUS_MAX * sizeof *cores);
+    if (!cores) return af_fail_memory(error, AF_CPUS_MAX * sizeof *cores, "thread pool");
+    const af_pool_places places = {
+        .cores = cores, .count = af_os_core_list(cores, AF_CPUS_MAX), .pin = cpu->options.pin_threads};
+    const int status = af_pool_open_on(&places, cpu->threads, &cpu->pool, error);
+    free(cores);
+    return status;
+}
+
 int af_cpu_open(const af_plan *plan, const af_backend_options *options, af_backend **out, af_error *error) {
     int status = check_options(plan, options, error);
     if (status) return status;
@@ -315,12 +333,12 @@ int af_cpu_open(const af_plan *plan, const af_backend_options *options, af_backe
     cpu->threads = options->threads ? options->threads : af_os_cores();
     cpu->isa = af_cpu_isa();
     cpu->kernels = af_lane_kernels_of(cpu->isa);
-    status = af_pool_open(cpu->threads, &cpu->pool, error);
+    status = open_pool(cpu, error);
     if (!status) status = open_tables(cpu, error);
     if (!status) status = af_kv_store_open(&cpu->kv, plan, options->kv, options->pages, error);
     if (!status) status = af_carry_store_open(&cpu->carries, plan, options->carries, error);
     if (!status) status = open_values(cpu, error);
-    if (!status) status = pack_all(cpu, error);
+    if (!status) status = pack_in_place(cpu, error);
     if (!status) status = open_workers(cpu, error);
     if (status) {
         cpu_close(&cpu->base);

@@ -76,6 +76,7 @@ static void show(af_cpu *cpu, const af_op *op) {
 int af_cpu_begin(af_backend *backend, const af_batch *batch, af_error *error) {
     (void)error;
     af_cpu *cpu = (af_cpu *)backend;
+    af_pool_take_place(cpu->pool);
     begin(cpu, batch);
     af_cpu_reach(cpu);
     af_cpu_turn(cpu);

@@ -75,14 +75,12 @@ static uint32_t panels_of(const af_cpu_product *p, uint32_t panels) {
 }
 
 void af_cpu_run_product(af_cpu_product *p) {
-    uint32_t panels = 0, tasks = 0;
+    uint32_t panels = 0;
     for (uint32_t i = 0; i < p->part_count; i++) panels += af_packed_panels(p->op->packed[i]);
     p->panels_a_task = panels_of(p, panels);
-    for (uint32_t i = 0; i < p->part_count; i++) {
+    for (uint32_t i = 0; i < p->part_count; i++)
         p->tasks[i] = (af_packed_panels(p->op->packed[i]) + p->panels_a_task - 1) / p->panels_a_task;
-        tasks += p->tasks[i];
-    }
-    af_pool_run(p->cpu->pool, run_product, p, tasks);
+    af_pool_run_parts(p->cpu->pool, run_product, p, p->tasks, p->part_count);
 }
 
 /* ---- Before the product ---- */

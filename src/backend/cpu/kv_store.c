@@ -52,6 +52,8 @@ int af_kv_store_open(af_kv_store *store, const af_plan *plan, af_kv_type type, c
         }
     }
     store->memory = af_os_pages(store->bytes, false);
+    /* Any thread may write and read any page: none of a machine's nodes of memory is nearer to it. */
+    if (store->memory) af_os_interleave(store->memory, store->bytes);
     if (store->memory) return 0;
     const size_t bytes = store->bytes;
     af_kv_store_close(store);

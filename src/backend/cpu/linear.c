@@ -70,6 +70,7 @@ typedef struct task {
 
 typedef struct packing {
     task *tasks;
+    uint32_t *counts; /* of each matrix's tasks */
     uint32_t task_count;
     _Atomic uint32_t done;
     void (*progress)(void *user, double fraction);
@@ -107,6 +108,7 @@ static void list_tasks(const af_packed_set *set, packing *k) {
     for (size_t i = 0; i < set->count; i++) {
         const af_packed *p = &set->packed[i];
         uint32_t panels = af_packed_panels(p), step = task_panels(p);
+        if (k->counts) k->counts[i] = (panels + step - 1) / step;
         for (uint32_t begin = 0; begin < panels; begin += step) {
             uint32_t end = panels - begin < step ? panels : begin + step;
             if (k->tasks) k->tasks[k->task_count] = (task){p, begin, end};
@@ -117,12 +119,14 @@ static void list_tasks(const af_packed_set *set, packing *k) {
 
 static int pack(af_pool *pool, const af_packed_set *set, packing *k, af_error *error) {
     list_tasks(set, k);
-    size_t bytes = k->task_count * sizeof *k->tasks;
+    const size_t bytes = k->task_count * sizeof *k->tasks + set->count * sizeof *k->counts;
     k->tasks = malloc(bytes);
     if (!k->tasks) return af_fail_memory(error, bytes, "packing");
+    k->counts = (uint32_t *)(void *)(k->tasks + k->task_count);
     k->task_count = 0;
     list_tasks(set, k);
-    af_pool_run(pool, pack_task, k, k->task_count);
+    /* Each node of memory gets the share of every matrix that its threads will multiply. */
+    af_pool_run_parts(pool, pack_task, k, k->counts, (uint32_t)set->count);
     free(k->tasks);
     for (size_t i = 0; i < set->count; i++) /* pages that two tasks shared */
         if (!set->packed[i].w.held) af_os_release(set->packed[i].w.data, source_bytes(&set->packed[i]));
