@@ -1,5 +1,7 @@
 /* linear_dotprod.c - NEON with dots of 4 signed bytes (sdot): a group of 4 rows is one instruction. */
+#if !defined(__clang__) /* CMakeLists.txt */
 #define TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
+#endif
 #include "backend/cpu/linear_neon.h"
 
 /* 4 groups; which of q's words an instruction takes is part of it. */

@@ -4,7 +4,9 @@
  * Neighbouring groups of 4 columns interleave to rows of 8; two tokens' halves of 16 columns do likewise. A product
  * holds (row, token) (row, token + 1) (row + 1, token) (row + 1, token + 1); two of them untangle to a vector a token.
  */
+#if !defined(__clang__) /* CMakeLists.txt */
 #define TARGET __attribute__((target("arch=armv8.2-a+dotprod+i8mm")))
+#endif
 #include "backend/cpu/linear_neon.h"
 
 /* 4 groups; which of q's words an instruction takes is part of it. */

@@ -1,7 +1,6 @@
 /* linear_neon.h - the words of linear_lanes.h in NEON, all but `dot`: a vector is a quarter of the panel's group, and
  * as many quarters go side by side as leave registers for their sums. Included once by each file that speaks them;
- * TARGET, if defined before, names more instruction sets, in gcc's way of saying it, to which clang came with
- * version 17.
+ * TARGET, if defined before, names more instruction sets.
  */
 #include "backend/cpu/kernels.h"
 
