@@ -10,7 +10,7 @@ from server import counter_model
 from support import EXE, ROOT
 
 BUILD = pathlib.Path(os.environ.get("SHIMMY_BUILD", ROOT / "build/release"))
-SYSTEM = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}  # parts of the C library
+SYSTEM = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}  # parts of the C library
 
 
 def run(*command, **options):
