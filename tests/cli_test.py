@@ -393,6 +393,15 @@ def test_bench(toy):
     assert "tokens/s" in shimmy("bench", toy, "--prompt-tokens", 20, "--gen-tokens", 10, "--runs", 1).stdout.decode()
 
 
+def test_bench_says_where_the_time_goes(toy):
+    table = shimmy("bench", toy, "--prompt-tokens", 20, "--gen-tokens", 10, "--runs", 1, "--device", "cpu", "--profile").stderr.decode()
+    rows = [line.split() for line in table.splitlines()]
+    assert rows[0][:1] == ["operation"] and rows[0][-1] == "GMAC/s"
+    assert {"attend", "linear", "head"} <= {row[0] for row in rows}
+    times = [float(row[-5]) for row in rows[1:] if row[0] == "linear"]
+    assert times == sorted(times, reverse=True) and times[-1] > 0
+
+
 def test_a_vocabulary_without_tensors_will_do(tmp_path):
     packed = SHARED / "vocab/ggml-vocab-llama-spm.gguf.xz"
     if not packed.exists():

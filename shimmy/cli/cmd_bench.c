@@ -183,7 +183,10 @@ static int print_rates(const shimmy_options *options, const shimmy_session *sess
 
 int shimmy_cmd_bench(const shimmy_options *options, af_error *error) {
     af_engine_options engine;
-    if (options->profile) setenv("AIRFRAME_GPU_PROFILE", "1", 1);
+    if (options->profile) {
+        setenv("AIRFRAME_GPU_PROFILE", "1", 1);
+        setenv("AIRFRAME_CPU_PROFILE", "1", 1);
+    }
     int status = shimmy_engine_options(options, 1, &engine, error);
     if (status) return status;
     engine.speculate = AF_SPECULATE_OFF;

@@ -84,8 +84,8 @@ const shimmy_option shimmy_option_table[] = {
      "measured runs after one to warm up; medians are printed (default 3)"},
 
     {"profile", SHIMMY_FLAG, NULL, NULL, AT(profile), 0, 0, NULL, SHIMMY_BENCH,
-     "on a GPU, print where its time goes at the end: calls, microseconds, bytes of weights and share of the memory's "
-     "bandwidth of each kernel. Slows the run down"},
+     "print where the time goes at the end: calls, microseconds and bytes of each operation of the CPU or kernel of the "
+     "GPU, the latter with its share of the memory's bandwidth. Slows a GPU down"},
 
     /* serve: which model, where */
     {"model-path", SHIMMY_TEXT, "FILE|NAME", "SHIMMY_BASE_GGUF", AT(model_path), 0, 0, NULL, SHIMMY_SERVE,

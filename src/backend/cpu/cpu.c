@@ -1,5 +1,6 @@
 /* cpu.c - opens the CPU backend: packs a plan's matrices, reserves its memory; and closes it. */
 #include "backend/cpu/cpu_linear.h"
+#include "backend/cpu/cpu_profile.h"
 
 #include "base/log.h"
 #include "base/os.h"
@@ -230,6 +231,7 @@ static int open_tables(af_cpu *cpu, af_error *error) {
 
 static void cpu_close(af_backend *backend) {
     af_cpu *cpu = (af_cpu *)backend;
+    af_cpu_profile_close(cpu->profile);
     af_packed_set_close(cpu->packed);
     for (size_t i = 0; cpu->values && i < cpu->plan->value_count; i++) af_cpu_close_rows(&cpu->values[i]);
     for (size_t i = 0; cpu->turns && i < cpu->plan->rope_count; i++) {
@@ -340,6 +342,7 @@ int af_cpu_open(const af_plan *plan, const af_backend_options *options, af_backe
     if (!status) status = open_values(cpu, error);
     if (!status) status = pack_in_place(cpu, error);
     if (!status) status = open_workers(cpu, error);
+    if (!status) status = af_cpu_profile_open(&cpu->profile, error);
     if (status) {
         cpu_close(&cpu->base);
         return status;

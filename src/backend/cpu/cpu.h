@@ -42,6 +42,7 @@ typedef struct af_cpu_op {
 
 typedef struct af_cpu_experts af_cpu_experts;   /* memory of EXPERTS, cpu_experts.c */
 typedef struct af_cpu_per_head af_cpu_per_head; /* of PER_HEAD, cpu_per_head.c */
+typedef struct af_cpu_profile af_cpu_profile;   /* cpu_profile.c */
 
 /* Memory of one thread of the pool. */
 typedef struct af_cpu_worker {
@@ -98,6 +99,7 @@ typedef struct af_cpu {
     bool chain, taken;         /* whether the next one runs in this span; whether its activations are there */
     af_cpu_experts *experts;   /* NULL: the plan has none */
     af_cpu_per_head *per_head; /* likewise */
+    af_cpu_profile *profile;   /* NULL: none is wanted */
     af_cpu_turns *turns;       /* one for each of plan->ropes */
     af_kv_store kv;
     af_carry_store carries;

@@ -1,5 +1,6 @@
 /* cpu_batch.c - a batch through the plan: its tokens resolved, its runs found, operation after operation. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_profile.h"
+#include "base/os.h"
 
 #include <assert.h>
 #include <string.h>
@@ -92,6 +93,12 @@ static void cross(const af_cpu *cpu, const af_crossing *c, bool in) {
     }
 }
 
+static void run_timed(af_cpu *cpu, const af_cpu_op *op) {
+    const uint64_t start = cpu->profile ? af_os_nanoseconds() : 0;
+    run_op[op->op->kind](cpu, op);
+    if (cpu->profile) af_cpu_profile_add(cpu, op, af_os_nanoseconds() - start);
+}
+
 int af_cpu_run_span(af_backend *backend, const af_span *span, af_error *error) {
     (void)error;
     af_cpu *cpu = (af_cpu *)backend;
@@ -99,7 +106,7 @@ int af_cpu_run_span(af_backend *backend, const af_span *span, af_error *error) {
     for (size_t i = span->first; i < span->end; i++) {
         const af_op *op = &cpu->plan->ops[i];
         cpu->chain = i + 1 < span->end && !af_backend_hooked(&cpu->options);
-        run_op[op->kind](cpu, &cpu->ops[i]);
+        run_timed(cpu, &cpu->ops[i]);
         if (af_backend_hooked(&cpu->options)) show(cpu, op);
     }
     for (uint32_t i = 0; i < span->out_count; i++) cross(cpu, &span->out[i], false);
