@@ -54,6 +54,22 @@ static void without_speculation_each_token_takes_a_step(void **state) {
     bench_close(&b);
 }
 
+static void a_text_that_never_repeats_is_never_drafted(void **state) {
+    bench b = bench_open_guessing(AF_SPECULATE_NGRAM);
+    b.backend->recalls = true;
+    talk *t = talk_new(&b);
+    const af_request r = word_request(t, 1000);
+    submit(t, &r);
+    wait_for_end(t);
+    af_engine_info info;
+    af_engine_get_info(b.engine, &info);
+    assert_int_equal(t->id_count, 1000);
+    assert_int_equal(steps_of(&b), 1000);
+    assert_int_equal(info.rejected_tokens, 0);
+    free(t);
+    bench_close(&b);
+}
+
 static void a_model_that_carries_state_does_not_guess(void **state) {
     af_carry carry = {.floats = 4};
     af_plan carrying = plan;
@@ -284,13 +300,15 @@ static void drafts_stay_within_the_room_of_a_step(void **state) {
     assert_int_equal(af_draft_size(&offers[1], 15), 2);
     assert_int_equal(af_draft_size(&offers[2], 15), 0);
     assert_int_equal(af_draft_settle(&costs, offers, 3, 16), 7); /* 7 and 2 */
-    assert_int_equal(af_draft_settle(&costs, offers, 3, 4), 0);
+    assert_int_equal(af_draft_settle(&costs, offers, 3, 4), 1);
+    assert_int_equal(af_draft_settle(&costs, offers, 3, 1), 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_that_repeats_itself_takes_fewer_steps_than_tokens),
         cmocka_unit_test(without_speculation_each_token_takes_a_step),
+        cmocka_unit_test(a_text_that_never_repeats_is_never_drafted),
         cmocka_unit_test(a_model_that_carries_state_does_not_guess),
         cmocka_unit_test(a_text_that_is_drawn_is_the_same_with_wrong_guesses),
         cmocka_unit_test(kept_pages_hold_what_was_said_and_nothing_that_was_guessed),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What speculation brings: the same answers with --speculate ngram and off, in alternating runs.
 
-    bench_speculate.py SHIMMY MODEL [--rounds 5] [--tokens 256] [-- further options of serve]
+    bench_speculate.py SHIMMY MODEL [--rounds 5] [--tokens 256] [--task hot] [-- further options of serve]
 
 Three tasks: to write a file again with one change (greedy), to go on with a list drawn at temperature 1, which repeats
 itself in part, and a text drawn so hot that nothing repeats. Prints the tokens a second from an answer's first token to
@@ -85,8 +85,10 @@ def complete(port, prompt, tokens, choice):
     return (usage["completion_tokens"] - 1) / (last - first), text, usage["completion_tokens_details"]
 
 
-def compare(ports, rounds, tokens):
+def compare(ports, rounds, tokens, task):
     for name, (prompt, choice) in TASKS.items():
+        if not name.startswith(task):
+            continue
         rates, texts = {how: [] for how in ports}, set()
         for i in range(rounds + 1):
             for how in sorted(ports, reverse=i % 2 == 0):
@@ -110,6 +112,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--task", default="", help="only those that begin so")
     cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     asked = parser.parse_args(sys.argv[1:cut])
     servers = {how: subprocess.Popen([asked.shimmy, "serve", "--model-path", asked.model, "--bind", "127.0.0.1:0", "--log",
@@ -117,7 +120,7 @@ def main():
                for how in ("ngram", "off")}
     try:
         ports = {how: int(s.stdout.readline().rsplit(":", 1)[1]) for how, s in servers.items()}
-        compare(ports, asked.rounds, asked.tokens)
+        compare(ports, asked.rounds, asked.tokens, asked.task)
     finally:
         for server in servers.values():
             server.terminate()

@@ -20,8 +20,8 @@
 #define TRIALS     0.01f /* of all time, for trials */
 #define SAVED_MOST 64.0f /* plain steps */
 
-/* Of drafts: with the token before, steps of 1, 4, 8 and 16. */
-static const uint32_t sizes[AF_DRAFT_SIZES] = {0, 3, 7, AF_DRAFT_MOST};
+/* Of drafts: with the token before, steps of 1, 2, 4, 8 and 16. */
+static const uint32_t sizes[AF_DRAFT_SIZES] = {0, 1, 3, 7, AF_DRAFT_MOST};
 
 void af_draft_measure(af_draft_costs *costs, uint32_t tokens, uint64_t nanoseconds) {
     if (tokens >= AF_DRAFT_COSTS) return;

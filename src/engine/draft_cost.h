@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { AF_DRAFT_MOST = 15, AF_DRAFT_SIZES = 4, AF_DRAFT_COSTS = 65 };
+enum { AF_DRAFT_MOST = 15, AF_DRAFT_SIZES = 5, AF_DRAFT_COSTS = 65 };
 
 /* Of an engine. All zeros: nothing is known yet. */
 typedef struct af_draft_costs {
