@@ -5,6 +5,9 @@
  * </s>, then words of one letter and a digit. The backend counts: after token i it says next[i], which is i + 1 unless
  * a test says otherwise. It keeps what a real one would keep in its cache, and checks on every token that all its
  * sequence may see is still there: pages that overlap, or were given back too early, are found.
+ *
+ * With FAKE_IN_HALVES it is as a GPU is: steps can be prepared, and what a batch holds may change results, so that
+ * nothing is drafted.
  */
 #ifndef FAKE_MODEL_H
 #define FAKE_MODEL_H
@@ -15,6 +18,7 @@
 #include "backend/backend.h"
 #include "base/os.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 enum {
@@ -157,6 +161,9 @@ typedef struct fake_backend {
     bool lost;
     uint32_t step_count;
     fake_step steps[FAKE_LOG];
+
+    af_batch_token prepared[FAKE_ROWS]; /* FAKE_IN_HALVES */
+    uint32_t prepared_count;
 } fake_backend;
 
 static inline uint64_t fake_history(uint64_t before, int32_t id) {
@@ -268,6 +275,32 @@ static inline int fake_collect(af_backend *backend, af_ticket ticket, af_result 
     return AF_OK;
 }
 
+#ifdef FAKE_IN_HALVES
+static atomic_uint fake_starts; /* of prepared steps, by all backends */
+
+/* In two halves: what was prepared is what is started, but for the ids. */
+static inline int fake_prepare(af_backend *backend, const af_batch *batch, af_error *error) {
+    fake_backend *b = (fake_backend *)backend;
+    (void)error;
+    if (batch->token_count > FAKE_ROWS) return 1;
+    b->prepared_count = batch->token_count;
+    memcpy(b->prepared, batch->tokens, batch->token_count * sizeof *batch->tokens);
+    return AF_OK;
+}
+
+static inline int fake_start(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
+    fake_backend *b = (fake_backend *)backend;
+    atomic_fetch_add(&fake_starts, 1);
+    if (batch->token_count != b->prepared_count) b->fault = "what is started was not prepared";
+    for (uint32_t i = 0; i < batch->token_count; i++) {
+        const af_batch_token *was = &b->prepared[i], *is = &batch->tokens[i];
+        if (was->position != is->position || was->seq != is->seq || was->choose != is->choose)
+            b->fault = "a prepared token changed more than its id";
+    }
+    return fake_submit(backend, batch, ticket, error);
+}
+#endif
+
 static inline void fake_describe(const af_backend *backend, char *text, size_t size) {
     (void)backend;
     snprintf(text, size, "fake (counts)");
@@ -319,7 +352,12 @@ static inline void fake_close(af_backend *backend) {
 
 static inline fake_backend *fake_open(const af_plan *plan) {
     static const af_backend_ops ops = {.name = "fake",
+#ifdef FAKE_IN_HALVES
+                                       .prepare = fake_prepare,
+                                       .start = fake_start,
+#else
                                        .same_in_any_batch = true,
+#endif
                                        .submit = fake_submit,
                                        .collect = fake_collect,
                                        .describe = fake_describe,

@@ -143,6 +143,13 @@ typedef struct af_backend_ops {
     int (*run_span)(af_backend *backend, const af_span *span, af_error *error);
     int (*end)(af_backend *backend, af_ticket *ticket, af_error *error);
     int (*collect)(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
+    /* submit in two halves, where a device can still be busy with the batch before: prepare takes all of a batch but
+     * its tokens' ids, which are not looked at; then the batch before is collected; then start takes the same batch
+     * with its ids and submits it. A prepared batch that is not started is forgotten by whatever is submitted next.
+     * prepare gives 1 where it has to see the ids: the batch is submitted as usual then. NULL, both, where nothing is
+     * won. */
+    int (*prepare)(af_backend *backend, const af_batch *batch, af_error *error);
+    int (*start)(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
     void (*describe)(const af_backend *backend, char *text, size_t size); /* "cpu (avx512-vnni, 2 threads)" */
     uint32_t (*threads)(const af_backend *backend);
     uint64_t (*kv_bytes)(const af_backend *backend);

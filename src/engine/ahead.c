@@ -42,38 +42,41 @@ static bool somebody_waits(af_engine *engine) {
     return waits;
 }
 
-/* Whether every job wants the token that one more step would choose, and nobody waits. */
-static bool may_go_on(const flight *f) {
-    const af_step *step = &f->engine->step;
-    if (f->over) return false;
+bool af_step_may_go_on(af_engine *engine, uint32_t in_flight) {
+    const af_step *step = &engine->step;
     for (uint32_t i = 0; i < step->job_count; i++)
-        if (f->in_flight >= af_job_room(step->jobs[i])) return false;
-    return !somebody_waits(f->engine);
+        if (in_flight >= af_job_room(step->jobs[i])) return false;
+    return !somebody_waits(engine);
 }
 
-/* The step after those in flight. The first is the batch as it was built. */
-static void next_batch(flight *f) {
-    af_step *step = &f->engine->step;
+af_batch af_step_next(af_engine *engine, uint32_t in_flight) {
+    af_step *step = &engine->step;
     for (uint32_t i = 0; i < step->job_count; i++) {
         af_job *job = step->jobs[i];
-        af_batch_token *token = &step->tokens[i];
-        token->position = job->done + f->in_flight;
-        token->id = f->in_flight ? -1 : job->last;
-        token->from = f->in_flight ? f->tickets[f->in_flight - 1] : 0;
-        token->from_row = i;
-        const bool reserved = af_kv_reserve(f->engine->kv, job->seq, token->position, token->position + 1);
+        const uint32_t position = step->tokens[i].position = job->done + in_flight;
+        const bool reserved = af_kv_reserve(engine->kv, job->seq, position, position + 1);
         assert(reserved); /* invariant 3 */
         (void)reserved;
         af_kv_view(job->seq, &step->seqs[i]);
     }
+    return (af_batch){step->tokens, step->token_count, step->seqs, step->job_count};
+}
+
+/* The step after those in flight. The first is the batch as it was built. */
+static af_batch next_batch(flight *f) {
+    const af_step *step = &f->engine->step;
+    for (uint32_t i = 0; i < step->job_count; i++) {
+        af_batch_token *token = &step->tokens[i];
+        token->id = f->in_flight ? -1 : step->jobs[i]->last;
+        token->from = f->in_flight ? f->tickets[f->in_flight - 1] : 0;
+        token->from_row = i;
+    }
+    return af_step_next(f->engine, f->in_flight);
 }
 
 static int submit(flight *f, af_error *error) {
-    af_step *step = &f->engine->step;
     af_backend *backend = f->engine->backend;
-    next_batch(f);
-    const af_batch batch = {
-        .tokens = step->tokens, .token_count = step->token_count, .seqs = step->seqs, .seq_count = step->job_count};
+    const af_batch batch = next_batch(f);
     const int rc = backend->ops->submit(backend, &batch, &f->tickets[f->in_flight], error);
     if (rc == 0) f->in_flight++;
     return rc;
@@ -116,7 +119,8 @@ void af_step_ahead(af_engine *engine) {
     af_error error = {0};
     int rc = submit(&f, &error);
     while (rc == 0 && f.in_flight > 0) {
-        while (rc == 0 && f.in_flight < most && may_go_on(&f)) rc = submit(&f, &error);
+        while (rc == 0 && f.in_flight < most && !f.over && af_step_may_go_on(engine, f.in_flight))
+            rc = submit(&f, &error);
         if (rc == 0) rc = collect(&f, &error);
     }
     if (rc == 0) return;

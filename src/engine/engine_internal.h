@@ -234,6 +234,8 @@ void af_step_run(af_engine *engine);
 /* Takes the token that was chosen after a job's last: text, events, perhaps its end. False: the job is over, and gone.
  */
 bool af_step_take(af_engine *engine, af_job *job, int32_t id);
+/* Takes a row that came back, and what is chosen from it. False: its job is over, or was cancelled. */
+bool af_step_take_row(af_engine *engine, const af_step_row *row, int32_t id, const float *logits);
 void af_step_fail(af_engine *engine, const af_error *error);
 void af_step_count(af_engine *engine, uint32_t prompt_tokens, uint32_t generated_tokens);
 
@@ -250,6 +252,15 @@ void af_speculate_take(af_engine *engine, af_job *job, const int32_t *ids, const
 bool af_step_can_run_ahead(const af_engine *engine);
 /* Runs it and those after it, until a job ends or somebody waits; returns with nothing in flight. */
 void af_step_ahead(af_engine *engine);
+/* Whether every job of a step of decodes wants the token that one more step would choose, behind `in_flight` that are
+ * not collected yet, and nobody waits for the flight's end. */
+bool af_step_may_go_on(af_engine *engine, uint32_t in_flight);
+/* That step: positions and pages are settled, the tokens' ids are not. */
+af_batch af_step_next(af_engine *engine, uint32_t in_flight);
+
+/* prepared.c: the same where the host chooses: the device has only the next step, made ready while it runs this one. */
+bool af_step_can_prepare(const af_engine *engine);
+void af_step_prepared(af_engine *engine);
 
 /* Checks the bounds of parallel, queue, prefill_chunk and ctx, and settles those that depend on the plan. */
 int af_settle_options(const af_plan *plan, af_engine_options *options, bool *ctx_from_memory, af_error *error);

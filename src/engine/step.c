@@ -180,12 +180,12 @@ void af_step_count(af_engine *engine, uint32_t prompt_tokens, uint32_t generated
 }
 
 /* A job that was cancelled meanwhile hears no more until its last event. */
-static void take_row(af_engine *engine, const af_step_row *row, int32_t id, const float *logits) {
+bool af_step_take_row(af_engine *engine, const af_step_row *row, int32_t id, const float *logits) {
     af_job *job = row->job;
-    if (atomic_load(&job->cancelled)) return;
+    if (atomic_load(&job->cancelled)) return false;
     if (af_job_wants(job, row->position)) af_job_take_wanted(job, row->position, logits);
-    if (!af_job_chooses_at(job, row->position)) return;
-    af_step_take(engine, job, logits ? af_job_choose(job, logits) : id);
+    if (!af_job_chooses_at(job, row->position)) return true;
+    return af_step_take(engine, job, logits ? af_job_choose(job, logits) : id);
 }
 
 static void take_rows(af_engine *engine, const af_result *result) {
@@ -195,7 +195,7 @@ static void take_rows(af_engine *engine, const af_result *result) {
         if (drafted)
             af_speculate_take(engine, step->rows[i].job, result->ids + i, result->logits + i);
         else
-            take_row(engine, &step->rows[i], result->ids[i], result->logits[i]);
+            af_step_take_row(engine, &step->rows[i], result->ids[i], result->logits[i]);
         i += drafted;
     }
 }
@@ -278,6 +278,10 @@ void af_step_run(af_engine *engine) {
     }
     if (af_step_can_run_ahead(engine)) {
         af_step_ahead(engine);
+        return;
+    }
+    if (af_step_can_prepare(engine)) {
+        af_step_prepared(engine);
         return;
     }
     af_batch batch = {

@@ -298,7 +298,7 @@ static void gpu_close(af_backend *backend) {
     if (b->gpu) {
         af_gpu_wait(b->gpu, 0);
         af_gpu_profile_close(b->profile);
-        if (b->now.encoder) b->gpu->api->wgpuCommandEncoderRelease(b->now.encoder);
+        af_gpu_forget_commands(b);
         release_buffers(b);
     }
     af_gpu_weights_close(b->weights);
@@ -340,6 +340,8 @@ static const af_backend_ops gpu_ops = {.name = "gpu",
                                        .begin = af_gpu_begin,
                                        .run_span = af_gpu_run_span,
                                        .end = af_gpu_end,
+                                       .prepare = af_gpu_prepare,
+                                       .start = af_gpu_start,
                                        .collect = af_gpu_collect,
                                        .describe = gpu_describe,
                                        .threads = gpu_threads,

@@ -172,6 +172,7 @@ typedef struct af_gpu_backend {
         af_gpu_shape shape;
         const af_gpu_steps *steps;
         WGPUCommandEncoder encoder; /* what is not yet submitted; NULL: nothing */
+        WGPUCommandBuffer prepared; /* the whole batch, but for its ids; NULL: none is */
     } now;                          /* the batch between begin and end */
     WGPUBuffer crossing;            /* values on their way to another backend; NULL: none ever went */
     uint64_t crossing_bytes;
@@ -241,9 +242,14 @@ int af_gpu_compile(af_gpu_backend *b, af_error *error);
 int af_gpu_compile_decode(af_gpu_backend *b, const af_matrix *w, WGPUBuffer batch, WGPUBuffer out, af_error *error);
 /* Writes what the shaders read of a batch; fills the ticket's rows. */
 af_gpu_shape af_gpu_write_batch(af_gpu_backend *b, const af_batch *batch, af_ticket id, af_gpu_ticket *ticket);
+/* Its tokens alone: of the batch that was written last, with other ids. */
+void af_gpu_write_tokens(af_gpu_backend *b, const af_batch *batch);
 int af_gpu_begin(af_backend *backend, const af_batch *batch, af_error *error);
 int af_gpu_run_span(af_backend *backend, const af_span *span, af_error *error);
 int af_gpu_end(af_backend *backend, af_ticket *ticket, af_error *error);
+int af_gpu_prepare(af_backend *backend, const af_batch *batch, af_error *error);
+int af_gpu_start(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
+void af_gpu_forget_commands(af_gpu_backend *b); /* those not submitted */
 int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
 int af_gpu_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error);
 void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,

@@ -16,7 +16,7 @@ static void write_info(af_gpu_backend *b, uint32_t at, const void *from, size_t 
     if (count) af_gpu_write(b->gpu, b->batch_info, (uint64_t)at * 4, from, count * 4);
 }
 
-static void write_tokens(af_gpu_backend *b, const af_batch *batch) {
+void af_gpu_write_tokens(af_gpu_backend *b, const af_batch *batch) {
     for (uint32_t t = 0; t < batch->token_count; t++) {
         const af_batch_token *token = &batch->tokens[t];
         uint32_t *out = b->host_batch + 4 * (size_t)t;
@@ -135,7 +135,7 @@ static bool is_decode(const af_gpu_backend *b, const af_batch *batch) {
 }
 
 af_gpu_shape af_gpu_write_batch(af_gpu_backend *b, const af_batch *batch, af_ticket id, af_gpu_ticket *ticket) {
-    write_tokens(b, batch);
+    af_gpu_write_tokens(b, batch);
     write_pages(b, batch);
     write_turns(b, batch);
     write_rows(b, batch, ticket);

@@ -36,19 +36,30 @@ static WGPUCommandEncoder encoder_of(af_gpu_backend *b) {
     return b->now.encoder;
 }
 
-static void drop_encoder(af_gpu_backend *b) {
+void af_gpu_forget_commands(af_gpu_backend *b) {
     if (b->now.encoder) b->gpu->api->wgpuCommandEncoderRelease(b->now.encoder);
+    if (b->now.prepared) b->gpu->api->wgpuCommandBufferRelease(b->now.prepared);
     b->now.encoder = NULL;
+    b->now.prepared = NULL;
+}
+
+static void finish(af_gpu_backend *b) {
+    WGPUCommandBuffer commands = b->gpu->api->wgpuCommandEncoderFinish(encoder_of(b), NULL);
+    af_gpu_forget_commands(b);
+    b->now.prepared = commands;
+}
+
+static uint64_t submit_prepared(af_gpu_backend *b) {
+    const uint64_t submission = af_gpu_submit_commands(b->gpu, b->now.prepared);
+    b->pace.submits++;
+    af_gpu_forget_commands(b);
+    return submission;
 }
 
 /* Submits what is encoded. */
 static uint64_t submit(af_gpu_backend *b) {
-    WGPUCommandBuffer commands = b->gpu->api->wgpuCommandEncoderFinish(encoder_of(b), NULL);
-    drop_encoder(b);
-    const uint64_t submission = af_gpu_submit_commands(b->gpu, commands);
-    b->pace.submits++;
-    b->gpu->api->wgpuCommandBufferRelease(commands);
-    return submission;
+    finish(b);
+    return submit_prepared(b);
 }
 
 static void encode(af_gpu_backend *b, const af_gpu_step *first, const af_gpu_step *end) {
@@ -165,7 +176,7 @@ int af_gpu_begin(af_backend *backend, const af_batch *batch, af_error *error) {
     assert(ticket->ticket == 0 && "collect before submitting a further one");
     b->gpu->doing = "running a batch";
     af_gpu_count_batch(b->gpu);
-    drop_encoder(b);
+    af_gpu_forget_commands(b);
     b->pace.submits = 0;
     b->now.ticket = ticket;
     b->now.shape = af_gpu_write_batch(b, batch, id, ticket);
@@ -226,24 +237,53 @@ static void copy_results(af_gpu_backend *b, const af_gpu_ticket *ticket) {
                                                   states_bytes(b, ticket->state_count));
 }
 
-int af_gpu_end(af_backend *backend, af_ticket *out, af_error *error) {
-    af_gpu_backend *b = (af_gpu_backend *)backend;
-    af_gpu_ticket *ticket = b->now.ticket;
-    int status = need_readback(b, ticket, error);
+/* The last of a batch's commands. */
+static int encode_end(af_gpu_backend *b, af_error *error) {
+    const int status = need_readback(b, b->now.ticket, error);
     if (status != AF_OK) return status;
-    copy_results(b, ticket);
+    copy_results(b, b->now.ticket);
     if (b->profile) af_gpu_profile_resolve(b->profile, encoder_of(b), b->now.steps);
-    ticket->submission = submit(b);
+    finish(b);
+    return AF_OK;
+}
+
+static int submit_end(af_gpu_backend *b, af_ticket *out, af_error *error) {
+    af_gpu_ticket *ticket = b->now.ticket;
+    ticket->submission = submit_prepared(b);
     if (b->pace.trace) af_trace("gpu: %u tokens in %u submits", b->now.shape.tokens, b->pace.submits);
     if (b->profile) af_gpu_profile_collect(b->profile, b->now.steps, &b->now.shape);
-    status = af_gpu_check(b->gpu, error);
+    const int status = af_gpu_check(b->gpu, error);
     if (status != AF_OK) return status;
     *out = ticket->ticket = ++b->last_ticket;
     return AF_OK;
 }
 
+int af_gpu_end(af_backend *backend, af_ticket *ticket, af_error *error) {
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    const int status = encode_end(b, error);
+    return status == AF_OK ? submit_end(b, ticket, error) : status;
+}
+
 int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
     return af_backend_submit(backend, ((const af_gpu_backend *)backend)->plan, batch, ticket, error);
+}
+
+/* ---- In two halves ---- */
+
+/* Not where parts of it are submitted while it is encoded. */
+int af_gpu_prepare(af_backend *backend, const af_batch *batch, af_error *error) {
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    if (af_backend_hooked(&b->options) || b->profile) return 1;
+    if (b->pace.budget && batch->token_count > AF_GPU_DECODE) return 1;
+    int status = af_gpu_begin(backend, batch, error);
+    if (status == AF_OK) status = af_gpu_run_span(backend, &(af_span){.end = b->plan->op_count}, error);
+    return status == AF_OK ? encode_end(b, error) : status;
+}
+
+int af_gpu_start(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
+    af_gpu_backend *b = (af_gpu_backend *)backend;
+    af_gpu_write_tokens(b, batch);
+    return submit_end(b, ticket, error);
 }
 
 /* ---- Collecting ---- */
