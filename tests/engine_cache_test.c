@@ -134,23 +134,7 @@ static void what_a_lost_device_held_is_forgotten(void **state) {
     words_by_history(ids, 100, 4);
     run(&b, ids, 100, 4);
     assert_int_equal(run(&b, ids, 100, 4), 96);
-    attempts = failures = 0;
-    b.backend->lose_at = b.backend->step_count + 1;
-    talk *t = talk_new(&b);
-    af_request r = request_for(t, ids, 100);
-    submit(t, &r);
-    wait_for_end(t);
-    assert_int_equal(t->finish, AF_FINISH_ERROR);
-    free(t);
-    t = talk_new(&b);
-    r.user = t;
-    r.max_tokens = 1;
-    submit(t, &r);
-    wait_for_end(t);
-    assert_int_equal(t->finish, AF_FINISH_LENGTH);
-    assert_int_equal(t->cached_tokens, 0);
-    b.backend = opened;
-    free(t);
+    assert_int_equal(lose_and_ask_again(&b, ids, 100), 0);
     bench_close(&b);
 }
 

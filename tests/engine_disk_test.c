@@ -307,23 +307,7 @@ static void what_a_lost_device_held_comes_from_disk(void **state) {
     words_by_history(ids, 100, 4);
     run(&b, ids, 100, 4);
     while (info_of(&b).disk_saved < 3) usleep(1000);
-    attempts = failures = 0;
-    b.backend->lose_at = b.backend->step_count + 1;
-    talk *t = talk_new(&b);
-    af_request r = request_for(t, ids, 100);
-    submit(t, &r);
-    wait_for_end(t);
-    assert_int_equal(t->finish, AF_FINISH_ERROR);
-    free(t);
-    t = talk_new(&b);
-    r.user = t;
-    r.max_tokens = 1;
-    submit(t, &r);
-    wait_for_end(t);
-    assert_int_equal(t->finish, AF_FINISH_LENGTH);
-    assert_int_equal(t->cached_tokens, 96);
-    b.backend = opened;
-    free(t);
+    assert_int_equal(lose_and_ask_again(&b, ids, 100), 96);
     bench_close(&b);
 }
 

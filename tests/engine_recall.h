@@ -39,4 +39,26 @@ static inline uint32_t tokens_run(bench *b) {
     return tokens;
 }
 
+/* The device is lost under a request for the text, and opened again by the next. Returns what that one has cached. */
+static inline uint32_t lose_and_ask_again(bench *b, const int32_t *ids, size_t count) {
+    attempts = failures = 0;
+    b->backend->lose_at = b->backend->step_count + 1;
+    talk *t = talk_new(b);
+    af_request r = request_for(t, ids, count);
+    submit(t, &r);
+    wait_for_end(t);
+    assert_int_equal(t->finish, AF_FINISH_ERROR);
+    free(t);
+    t = talk_new(b);
+    r.user = t;
+    r.max_tokens = 1;
+    submit(t, &r);
+    wait_for_end(t);
+    assert_int_equal(t->finish, AF_FINISH_LENGTH);
+    const uint32_t cached = t->cached_tokens;
+    b->backend = opened;
+    free(t);
+    return cached;
+}
+
 #endif

@@ -1,6 +1,8 @@
 /* os_folder_linux.c - see os_folder.h. Everything goes through the folder's descriptor. */
 #include "base/os_folder.h"
 
+#include "base/os_linux.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -127,7 +129,8 @@ int af_folder_read(af_folder *folder, const char *name, void *bytes, size_t n, a
     return status;
 }
 
-static bool write_all(int fd, const unsigned char *p, size_t n) {
+bool af_linux_write(int fd, const void *bytes, size_t n) {
+    const unsigned char *p = bytes;
     while (n > 0) {
         const ssize_t done = write(fd, p, n);
         if (done < 0 && errno != EINTR) return false;
@@ -141,7 +144,7 @@ static int write_aside(af_folder *folder, const char *aside, const void *bytes, 
     const int fd = openat(folder->fd, aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return fail_errno(error, folder, aside, "make");
     int status = AF_OK;
-    if (!write_all(fd, bytes, n) || fdatasync(fd)) status = fail_errno(error, folder, aside, "write");
+    if (!af_linux_write(fd, bytes, n) || fdatasync(fd)) status = fail_errno(error, folder, aside, "write");
     if (close(fd) && status == AF_OK) status = fail_errno(error, folder, aside, "close");
     return status;
 }

@@ -1,6 +1,6 @@
 /* os_library_linux.c - shared libraries by file or from memory (a memfd, so that one executable can carry one), which
  * build this code is of, and whether a GPU's device node is there at all. */
-#include "base/os.h"
+#include "base/os_linux.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,22 +17,13 @@ int af_os_library_open(const char *path, void **out, af_error *error) {
     return AF_OK;
 }
 
-static bool write_all(int fd, const unsigned char *p, size_t n) {
-    while (n > 0) {
-        const ssize_t done = write(fd, p, n);
-        if (done < 0 && errno != EINTR) return false;
-        if (done > 0) p += done, n -= (size_t)done;
-    }
-    return true;
-}
-
 int af_os_library_open_memory(const char *name, const void *bytes, size_t n, void **out, af_error *error) {
     const int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0) return af_fail(error, AF_EIO, "%s: memfd_create: %s", name, strerror(errno));
     int status = AF_OK;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (!write_all(fd, bytes, n))
+    if (!af_linux_write(fd, bytes, n))
         status = af_fail(error, AF_EIO, "%s: writing %zu bytes to memory: %s", name, n, strerror(errno));
     else
         status = af_os_library_open(path, out, error);

@@ -1,5 +1,5 @@
 /* os_linux.h - what the files of os.h's Linux part share: reading the system's small files and control groups. `root`
- * is put before every path, "" but in tests, which describe machines of their own.
+ * is put before every path, "" but in tests, which describe machines of their own. And what they write.
  */
 #ifndef AF_OS_LINUX_H
 #define AF_OS_LINUX_H
@@ -10,6 +10,9 @@
 bool af_linux_text(const char *folder, const char *file, char *out, size_t out_size);
 /* The number that a file holds alone; false for words such as "max". */
 bool af_linux_number(const char *folder, const char *file, int64_t *out);
+
+/* All bytes, however often the system takes only some; false with errno if it takes no more. */
+bool af_linux_write(int fd, const void *bytes, size_t n);
 
 /* Calls v1 or v2 (for control groups of that version) with each folder from this process's group up to the mount. */
 typedef void (*af_linux_group_fn)(void *user, const char *folder);
