@@ -35,6 +35,13 @@ def say(server, model=None, **fields):
     return answer["model"], answer["choices"][0]["message"]["content"]
 
 
+def use(server, *names):
+    """One after another. A model is unused from when its engine lets go of the request, a moment after the answer."""
+    for name in names:
+        say(server, name)
+        time.sleep(0.25)
+
+
 def status_of(server, model):
     status, _, card = server.get(f"/v1/models/{model}")
     assert status == 200, card
@@ -157,19 +164,17 @@ def test_models_that_have_room_are_not_loaded_for_each_request(three):
 
 
 def test_the_one_unused_longest_makes_room(three):
-    for name in "abc":
-        say(three, name)
+    use(three, "a", "b", "c")
     assert states(three) == {"a": "unloaded", "b": "loaded", "c": "loaded"}
-    say(three, "b")
-    say(three, "a")
+    use(three, "b", "a")
     assert states(three) == {"a": "loaded", "b": "loaded", "c": "unloaded"}
 
 
 def test_numbers_are_told_by_model_and_survive_its_unloading(three):
-    say(three, "b")
+    use(three, "b")
     before = three.metric("shimmy_generated_tokens_total", "b")
     assert before > 0
-    say(three, "a"), say(three, "c")
+    use(three, "a", "c")
     assert three.metric("shimmy_model_loaded", "b") == 0
     assert three.metric("shimmy_generated_tokens_total", "b") == before
     say(three, "b")
