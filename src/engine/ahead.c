@@ -82,19 +82,23 @@ static int submit(flight *f, af_error *error) {
     return rc;
 }
 
+static bool still_hears(const af_job *job) {
+    return job && !atomic_load(&job->cancelled);
+}
+
+/* Counted first: who hears of a job's end may ask for the sums. */
 static void take_choices(flight *f, const af_result *result) {
     af_step *step = &f->engine->step;
     uint32_t generated = 0;
+    for (uint32_t i = 0; i < step->job_count; i++) generated += still_hears(step->jobs[i]);
+    af_step_count(f->engine, 0, generated);
     for (uint32_t i = 0; i < step->job_count; i++) {
-        af_job *job = step->jobs[i];
-        if (!job || atomic_load(&job->cancelled)) continue;
-        job->done++;
-        generated++;
-        if (af_step_take(f->engine, job, result->ids[i])) continue;
+        if (!still_hears(step->jobs[i])) continue;
+        step->jobs[i]->done++;
+        if (af_step_take(f->engine, step->jobs[i], result->ids[i])) continue;
         step->jobs[i] = NULL; /* it ended, and is gone */
         f->over = true;
     }
-    af_step_count(f->engine, 0, generated);
 }
 
 static int take_oldest(flight *f, af_result *result, af_error *error) {

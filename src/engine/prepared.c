@@ -39,14 +39,14 @@ static int start(af_engine *engine, af_ticket *ticket, af_error *error) {
     return engine->backend->ops->start(engine->backend, &batch, ticket, error);
 }
 
-/* True if every job goes on. */
+/* True if every job goes on. Counted first: who hears of a job's end may ask for the sums. */
 static bool take(af_engine *engine, const af_result *result) {
     const af_step *step = &engine->step;
     bool all = true;
+    af_step_count(engine, 0, step->row_count);
     for (uint32_t i = 0; i < step->job_count; i++) step->jobs[i]->done++;
     for (uint32_t i = 0; i < step->row_count; i++)
         all &= af_step_take_row(engine, &step->rows[i], result->ids[i], result->logits[i]);
-    af_step_count(engine, 0, step->row_count);
     return all;
 }
 
