@@ -59,7 +59,7 @@ af_batch af_step_next(af_engine *engine, uint32_t in_flight) {
         (void)reserved;
         af_kv_view(job->seq, &step->seqs[i]);
     }
-    return (af_batch){step->tokens, step->token_count, step->seqs, step->job_count};
+    return af_step_batch(step);
 }
 
 /* The step after those in flight. The first is the batch as it was built. */

@@ -157,6 +157,11 @@ typedef struct af_step {
     uint32_t prompt_tokens; /* of token_count */
 } af_step;
 
+static inline af_batch af_step_batch(const af_step *step) {
+    return (af_batch){
+        .tokens = step->tokens, .token_count = step->token_count, .seqs = step->seqs, .seq_count = step->job_count};
+}
+
 #define AF_AHEAD_MOST 8 /* steps in flight, at the most */
 
 /* Opens the backend that options ask for. */

@@ -16,10 +16,6 @@ bool af_step_can_prepare(const af_engine *engine) {
            step->job_count == engine->running_count;
 }
 
-static af_batch batch_of(const af_step *step) {
-    return (af_batch){step->tokens, step->token_count, step->seqs, step->job_count};
-}
-
 /* 0: prepared; 1: it is not to be, or cannot. */
 static int prepare(af_engine *engine, af_error *error) {
     if (!af_step_may_go_on(engine, 1)) return 1;
@@ -35,7 +31,7 @@ static int start(af_engine *engine, af_ticket *ticket, af_error *error) {
         step->tokens[i].id = step->jobs[i]->last;
         step->rows[i].position = step->tokens[i].position;
     }
-    const af_batch batch = batch_of(step);
+    const af_batch batch = af_step_batch(step);
     return engine->backend->ops->start(engine->backend, &batch, ticket, error);
 }
 
@@ -52,7 +48,7 @@ static bool take(af_engine *engine, const af_result *result) {
 
 void af_step_prepared(af_engine *engine) {
     af_backend *backend = engine->backend;
-    const af_batch first = batch_of(&engine->step);
+    const af_batch first = af_step_batch(&engine->step);
     af_ticket ticket = 0;
     af_error error = {0}, late = {0};
     int rc = backend->ops->submit(backend, &first, &ticket, &error);

@@ -284,8 +284,7 @@ void af_step_run(af_engine *engine) {
         af_step_prepared(engine);
         return;
     }
-    af_batch batch = {
-        .tokens = step->tokens, .token_count = step->token_count, .seqs = step->seqs, .seq_count = step->job_count};
+    const af_batch batch = af_step_batch(step);
     af_backend *backend = engine->backend;
     uint64_t start = af_os_nanoseconds();
     int rc = backend->ops->submit(backend, &batch, &ticket, &error);
