@@ -26,21 +26,7 @@ LANES_FN void lanes_store(float *p, lanes a) {
     _mm256_storeu_ps(p, a.lo);
     _mm256_storeu_ps(p + 8, a.hi);
 }
-LANES_FN lanes lanes_load_n(const float *p, size_t n) {
-    if (n == 16) return lanes_load(p);
-    float whole[16] = {0};
-    memcpy(whole, p, n * sizeof *p);
-    return lanes_load(whole);
-}
-LANES_FN void lanes_store_n(float *p, lanes a, size_t n) {
-    if (n == 16) {
-        lanes_store(p, a);
-        return;
-    }
-    float whole[16];
-    lanes_store(whole, a);
-    memcpy(p, whole, n * sizeof *p);
-}
+#include "backend/cpu/lanes_part.h"
 LANES_FN lanes lanes_load_f16(const uint16_t *p) {
     return (lanes){_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)),
                    _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 8)))};

@@ -36,21 +36,7 @@ LANES_FN void lanes_store(float *p, lanes a) {
     vst1q_f32(p + 8, a.q2);
     vst1q_f32(p + 12, a.q3);
 }
-LANES_FN lanes lanes_load_n(const float *p, size_t n) {
-    if (n == 16) return lanes_load(p);
-    float whole[16] = {0};
-    memcpy(whole, p, n * sizeof *p);
-    return lanes_load(whole);
-}
-LANES_FN void lanes_store_n(float *p, lanes a, size_t n) {
-    if (n == 16) {
-        lanes_store(p, a);
-        return;
-    }
-    float whole[16];
-    lanes_store(whole, a);
-    memcpy(p, whole, n * sizeof *p);
-}
+#include "backend/cpu/lanes_part.h"
 LANES_FN float32x4_t lanes_quarter_f16(const uint16_t *p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
