@@ -661,10 +661,11 @@ static void an_idle_engine_uses_no_processor(void **state) {
     bench_close(&b);
 }
 
-/* Many threads submit and cancel at random; every accepted request hears exactly one last event. */
+/* Many threads submit and cancel at random; every accepted request hears exactly one last event. A full queue refuses a
+   thread as often as the others are quicker: that one of them is let in is all there is to say of how many. */
 typedef struct crowd {
     bench *b;
-    uint32_t seed, accepted, refused;
+    uint32_t seed, accepted;
     talk *talks[40];
 } crowd;
 
@@ -675,7 +676,6 @@ static void crowd_run(void *user) {
         c->seed = c->seed * 1664525 + 1013904223;
         af_request r = word_request(t, c->seed >> 26);
         if (af_submit(c->b->engine, &r, &t->id, NULL) < 0) {
-            c->refused++;
             free(t);
             c->talks[i] = NULL;
             continue;
@@ -689,7 +689,7 @@ static void crowd_run(void *user) {
 static void a_crowd_hears_one_last_event_each(void **state) {
     bench b = bench_open(small_options());
     af_thread *threads[4];
-    crowd crowds[4] = {{&b, 1, 0, 0, {0}}, {&b, 2, 0, 0, {0}}, {&b, 3, 0, 0, {0}}, {&b, 4, 0, 0, {0}}};
+    crowd crowds[4] = {{&b, 1, 0, {0}}, {&b, 2, 0, {0}}, {&b, 3, 0, {0}}, {&b, 4, 0, {0}}};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(af_thread_start(&threads[i], "crowd", crowd_run, &crowds[i], NULL), AF_OK);
     }
@@ -700,13 +700,15 @@ static void a_crowd_hears_one_last_event_each(void **state) {
         }
     }
     bench_close(&b);
+    uint32_t accepted = 0;
     for (int i = 0; i < 4; i++) {
-        assert_true(crowds[i].accepted > 0);
+        accepted += crowds[i].accepted;
         for (int k = 0; k < 40; k++) {
             if (crowds[i].talks[k]) assert_int_equal(crowds[i].talks[k]->finals, 1);
             free(crowds[i].talks[k]);
         }
     }
+    assert_true(accepted > 0);
 }
 
 /* ---- Embeddings ---- */

@@ -7,7 +7,9 @@
  * sequence may see is still there: pages that overlap, or were given back too early, are found.
  *
  * With FAKE_IN_HALVES it is as a GPU is: steps can be prepared, and what a batch holds may change results, so that
- * nothing is drafted.
+ * nothing is drafted. With FAKE_IN_FLIGHT it is as a GPU that also chooses and draws tokens itself: several steps may
+ * be submitted before the first is collected. Some of its draws are wrong, and some rows it would have to be asked for
+ * again, as a real one's are now and then.
  */
 #ifndef FAKE_MODEL_H
 #define FAKE_MODEL_H
@@ -18,6 +20,7 @@
 #include "backend/backend.h"
 #include "base/os.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -134,6 +137,15 @@ typedef struct fake_step {
     uint32_t tokens, seqs, rows;
 } fake_step;
 
+/* What a step gave, until the next so many. */
+enum { FAKE_FLIGHT = 4 };
+typedef struct fake_rows {
+    float logits[FAKE_ROWS][FAKE_VOCABULARY];
+    const float *row_logits[FAKE_ROWS];
+    int32_t row_ids[FAKE_ROWS];
+    uint32_t row_count;
+} fake_rows;
+
 typedef struct fake_backend {
     af_backend base;
     const af_plan *plan;
@@ -141,10 +153,7 @@ typedef struct fake_backend {
     bool recalls; /* the next id is a word that all of the sequence's tokens decide, as the cache has them */
     float spread; /* 0: the next id is certain; else the logit of id next + k is -k * spread */
     fake_slot (*cache)[FAKE_PAGES][AF_KV_PAGE]; /* (groups) */
-    float logits[FAKE_ROWS][FAKE_VOCABULARY];
-    const float *row_logits[FAKE_ROWS];
-    int32_t row_ids[FAKE_ROWS];
-    uint32_t row_count;
+    fake_rows rows[FAKE_FLIGHT];                /* of the step of that number, modulo */
     float states[FAKE_STATES][FAKE_WIDTH];
     const float *state_rows[FAKE_STATES];
     uint32_t state_count;
@@ -161,6 +170,9 @@ typedef struct fake_backend {
     bool lost;
     uint32_t step_count;
     fake_step steps[FAKE_LOG];
+
+    uint32_t strays, forgets; /* one in so many draws is wrong, one in so many rows is gone; 0: none */
+    uint32_t flown;           /* tokens whose ids an earlier step chose */
 
     af_batch_token prepared[FAKE_ROWS]; /* FAKE_IN_HALVES */
     uint32_t prepared_count;
@@ -191,8 +203,18 @@ static inline uint64_t fake_look_back(fake_backend *b, const af_batch_seq *seq, 
     return last ? last->history : 0;
 }
 
+/* Its id, or what the step that it names chose. */
+static inline int32_t fake_id_of(fake_backend *b, const af_batch_token *token) {
+    if (token->id >= 0) return token->id;
+    const fake_rows *rows = &b->rows[token->from % FAKE_FLIGHT];
+    if (token->from >= b->step_count || token->from + FAKE_FLIGHT <= b->step_count ||
+        token->from_row >= rows->row_count)
+        b->fault = "a choice that is not kept is asked for";
+    return rows->row_ids[token->from_row];
+}
+
 /* Returns the history up to the token. */
-static inline uint64_t fake_store(fake_backend *b, const af_batch *batch, const af_batch_token *token) {
+static inline uint64_t fake_store(fake_backend *b, const af_batch *batch, const af_batch_token *token, int32_t id) {
     uint64_t histories[AF_PLAN_GROUPS] = {0};
     for (size_t g = 0; g < b->plan->group_count; g++) {
         const af_batch_seq *seq = &batch->seqs[token->seq];
@@ -201,7 +223,7 @@ static inline uint64_t fake_store(fake_backend *b, const af_batch *batch, const 
             b->fault = "a token has no page";
             return 0;
         }
-        histories[g] = fake_history(fake_look_back(b, seq, g, token->position), token->id);
+        histories[g] = fake_history(fake_look_back(b, seq, g, token->position), id);
         *slot = (fake_slot){token->position, histories[g]};
         if (histories[g] != histories[0]) b->fault = "groups disagree about a sequence's past";
     }
@@ -219,21 +241,45 @@ static inline void fake_state(fake_backend *b, const af_batch_token *token) {
     b->state_rows[b->state_count++] = state;
 }
 
-static inline void fake_answer(fake_backend *b, const af_batch_token *token, uint64_t history) {
+/* As backend.h says, for a row whose logits fall with the id from its best on; one in `strays` is wrong. */
+static inline int32_t fake_draw(fake_backend *b, const float *logits, const af_draw *draw) {
+    float all = 0, weights[AF_TOP_MOST];
+    int32_t best = 0, ids[AF_TOP_MOST], drawn = -1;
+    for (int32_t i = 1; i < FAKE_VOCABULARY; i++) best = logits[i] > logits[best] ? i : best;
+    for (uint32_t k = 0; k < draw->top_k; k++) {
+        ids[k] = (best + (int32_t)k) % FAKE_VOCABULARY;
+        all += weights[k] = expf((logits[ids[k]] - logits[best]) * draw->scale);
+    }
+    if (draw->top_p < 1 || draw->min_p > 0) b->fault = "this device draws by top_k alone";
+    float left = draw->unit * all;
+    for (int32_t id = 0; id < FAKE_VOCABULARY && (drawn < 0 || left >= 0); id++) {
+        const uint32_t k = (uint32_t)(id - best + FAKE_VOCABULARY) % FAKE_VOCABULARY;
+        if (k >= draw->top_k) continue;
+        drawn = id;
+        left -= weights[k];
+    }
+    return b->strays && b->step_count % b->strays == 0 ? FAKE_WORD : drawn;
+}
+
+static inline void fake_answer(fake_backend *b, const af_batch_token *token, int32_t id, uint64_t history) {
     if (token->choose == AF_CHOOSE_STATE) fake_state(b, token);
     if (!af_choose_wants_row(token->choose)) return;
-    if (b->row_count == FAKE_ROWS) {
+    fake_rows *rows = &b->rows[b->step_count % FAKE_FLIGHT];
+    if (rows->row_count == FAKE_ROWS) {
         b->fault = "more rows than were announced";
         return;
     }
-    uint32_t row = b->row_count++;
-    int32_t next = b->recalls ? FAKE_WORD + (int32_t)(history % (FAKE_VOCABULARY - FAKE_WORD)) : b->next[token->id];
-    b->row_ids[row] = token->choose == AF_CHOOSE_GREEDY ? next : -1;
-    b->row_logits[row] = token->choose == AF_CHOOSE_GREEDY ? NULL : b->logits[row];
+    uint32_t row = rows->row_count++;
+    float *logits = rows->logits[row];
+    int32_t next = b->recalls ? FAKE_WORD + (int32_t)(history % (FAKE_VOCABULARY - FAKE_WORD)) : b->next[id];
     for (int32_t i = 0; i < FAKE_VOCABULARY; i++) {
         int32_t distance = (i - next + FAKE_VOCABULARY) % FAKE_VOCABULARY;
-        b->logits[row][i] = b->spread > 0 ? -b->spread * (float)distance : distance ? -100.0f : 0.0f;
+        logits[i] = b->spread > 0 ? -b->spread * (float)distance : distance ? -100.0f : 0.0f;
     }
+    rows->row_ids[row] = token->choose == AF_CHOOSE_GREEDY ? next
+                         : token->draw                     ? fake_draw(b, logits, token->draw)
+                                                           : -1;
+    rows->row_logits[row] = token->choose == AF_CHOOSE_GREEDY ? NULL : logits;
 }
 
 static inline int fake_enter(fake_backend *b, const af_batch *batch, af_error *error) {
@@ -257,9 +303,12 @@ static inline int fake_submit(af_backend *backend, const af_batch *batch, af_tic
     if (b->pause) usleep(b->pause);
     int rc = fake_enter(b, batch, error);
     if (rc < 0) return rc;
-    b->row_count = b->state_count = 0;
+    b->rows[b->step_count % FAKE_FLIGHT].row_count = b->state_count = 0;
     for (uint32_t i = 0; i < batch->token_count; i++) {
-        fake_answer(b, &batch->tokens[i], fake_store(b, batch, &batch->tokens[i]));
+        const af_batch_token *token = &batch->tokens[i];
+        const int32_t id = fake_id_of(b, token);
+        b->flown += token->id < 0;
+        fake_answer(b, token, id, fake_store(b, batch, token, id));
     }
     *ticket = b->step_count;
     return AF_OK;
@@ -267,11 +316,14 @@ static inline int fake_submit(af_backend *backend, const af_batch *batch, af_tic
 
 static inline int fake_collect(af_backend *backend, af_ticket ticket, af_result *result, af_error *error) {
     fake_backend *b = (fake_backend *)backend;
-    (void)ticket, (void)error;
+    fake_rows *rows = &b->rows[ticket % FAKE_FLIGHT];
+    (void)error;
     af_mutex_lock(b->mutex);
-    if (b->step_count <= FAKE_LOG) b->steps[b->step_count - 1].rows = b->row_count;
+    if (ticket <= FAKE_LOG) b->steps[ticket - 1].rows = rows->row_count;
     af_mutex_unlock(b->mutex);
-    *result = (af_result){b->row_count, b->row_ids, b->row_logits, b->state_count, b->state_rows};
+    const bool gone = b->forgets && ticket < b->step_count && ticket % b->forgets == 0;
+    for (uint32_t i = 0; gone && i < rows->row_count; i++) rows->row_logits[i] = NULL;
+    *result = (af_result){rows->row_count, rows->row_ids, rows->row_logits, b->state_count, b->state_rows};
     return AF_OK;
 }
 
@@ -358,6 +410,9 @@ static inline fake_backend *fake_open(const af_plan *plan) {
 #else
                                        .same_in_any_batch = true,
 #endif
+#ifdef FAKE_IN_FLIGHT
+                                       .in_flight = FAKE_FLIGHT,
+#endif
                                        .submit = fake_submit,
                                        .collect = fake_collect,
                                        .describe = fake_describe,
@@ -371,6 +426,7 @@ static inline fake_backend *fake_open(const af_plan *plan) {
                                        .close = fake_close};
     fake_backend *b = calloc(1, sizeof *b);
     b->base.ops = &ops;
+    b->base.draws = ops.in_flight > 1;
     b->plan = plan;
     b->kind = "fake";
     b->mutex = af_mutex_open();

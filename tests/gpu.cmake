@@ -6,7 +6,9 @@ c_test(gpu_upload_test ${BACKEND})
 target_include_directories(gpu_upload_test SYSTEM PRIVATE ${WGPU_DIR})
 c_test(gpu_plan_test airframe)
 target_sources(gpu_plan_test PRIVATE backend_test_model.c backend_test_recur.c backend_test_reference.c)
-set_tests_properties(gpu_plan_test gpu_upload_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
+c_test(gpu_draw_test airframe)
+target_sources(gpu_draw_test PRIVATE backend_test_model.c backend_test_recur.c backend_test_reference.c)
+set_tests_properties(gpu_plan_test gpu_draw_test gpu_upload_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
 
 # shimmy with a shader that is wrong on purpose: gpu_test.py sees `shimmy verify` find it. The table of shaders defined here
 # stands in for the library's.

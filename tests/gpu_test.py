@@ -146,7 +146,7 @@ def test_greedy_decoding_gives_the_cpus_tokens():
     assert gpu["text"] == " five, six, seven, eight," and gpu["ids"] == cpu["ids"]
 
 
-# With no room for lists, every row is read whole after all.
+# With no room for lists, every row is read whole after all, a step at a time; with room, steps are in flight.
 @pytest.mark.parametrize("chain", [("--top-k", 40, "--temperature", 1.5), ("--top-k", 64, "--top-p", 0.9),
                                    ("--top-k", 5, "--min-p", 0.05, "--temperature", 3)])
 def test_tokens_drawn_from_the_best_that_a_device_lists_are_those_of_whole_rows(chain):
@@ -163,8 +163,8 @@ def test_rows_come_as_lists_where_the_chain_takes_no_more():
                       "--device", DEVICE, *chain, env={"AIRFRAME_GPU_PROFILE": "1"})
         return {line.split()[0] for line in (done.stdout + done.stderr).splitlines() if line.split()}
 
-    assert b"top" in kernels("--top-k", 40)
-    assert b"top" not in kernels("--top-k", 65)
+    assert {b"top", b"draw"} <= kernels("--top-k", 40)
+    assert not {b"top", b"draw"} & kernels("--top-k", 65)
 
 
 # A millisecond is what few steps of a prompt take on lavapipe.

@@ -81,10 +81,20 @@ typedef enum af_choose {
     AF_CHOOSE_GREEDY, /* the id of the largest logit (the lowest such id) */
     AF_CHOOSE_STATE,  /* what the plan's STATE gives; no row of logits */
     AF_CHOOSE_TOP     /* a row in which the AF_TOP_MOST best logits and all that equal them stand; others may be -inf.
-                         A device may have to be asked again for the row: such a batch is collected before the next */
+                         A device may have to be asked again for the row: such a batch is collected before the next,
+                         unless its tokens have a draw */
 } af_choose;
 
 #define AF_TOP_MOST 64
+
+/* How a token is drawn of a row's best: their weights are exp((logit - best) * scale); of the top_k largest, those stay
+ * that together make up top_p of the sum, then those of at least min_p; the token at `unit` (in [0, 1]) of what is left
+ * is drawn, in order of ids. weights.h says it at length. */
+typedef struct af_draw {
+    float scale;    /* 1 / temperature */
+    uint32_t top_k; /* 1 to AF_TOP_MOST */
+    float top_p, min_p, unit;
+} af_draw;
 
 /* Whether it is one of the head's rows. */
 static inline bool af_choose_wants_row(af_choose choose) {
@@ -98,6 +108,7 @@ typedef struct af_batch_token {
     uint32_t seq; /* index into af_batch.seqs */
     uint32_t position;
     af_choose choose;
+    const af_draw *draw; /* of a TOP row, where a later batch of the flight takes its token; NULL: none does */
 } af_batch_token;
 
 /* Tokens of one sequence stand in rising order of position, without gaps; their pages are already assigned. */
@@ -112,8 +123,10 @@ typedef struct af_batch {
  * in the batch's order. Lives until the next submit. */
 typedef struct af_result {
     uint32_t row_count;
-    const int32_t *ids;         /* (rows): the choice of GREEDY rows, -1 for others */
-    const float *const *logits; /* (rows): the row of LOGITS and TOP rows, NULL for GREEDY rows */
+    const int32_t *ids;         /* (rows): the choice of GREEDY rows; of TOP rows with a draw what the device drew, in
+                                   arithmetic of its own: who has the row draws again; others: -1 or any token */
+    const float *const *logits; /* (rows): the row of LOGITS and TOP rows; NULL for GREEDY rows, and for a TOP row with
+                                   a draw that the device would have had to be asked for again */
     uint32_t state_count;
     const float *const *states; /* (states), each of the plan's width */
 } af_result;
@@ -171,6 +184,7 @@ typedef struct af_backend_ops {
 
 struct af_backend {
     const af_backend_ops *ops;
+    bool draws;          /* a TOP row's token as af_draw says, so that steps may be in flight */
     bool half_attention; /* the fast mode multiplies queries, keys, weights and values as half floats (sums are f32) */
 };
 

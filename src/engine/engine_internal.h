@@ -8,7 +8,7 @@
  *     shift.c     what a request drops when its context is full, if it is to go on
  *     pooling.c   from states to an embedding
  *     draft.c, draft_cost.c, speculate.c  guesses that a step checks several of, where that pays
- *     ahead.c     several greedy steps in flight, on a device that chooses tokens itself
+ *     ahead.c     several steps in flight, on a device that chooses or draws tokens itself
  *     engine.c    the thread, the queue, open and close
  *     settings.c  defaults and sizes
  *
@@ -88,6 +88,8 @@ typedef struct af_job {
 
     uint32_t step_count; /* of its tokens in the step that runs now */
     uint32_t drafted;    /* of them */
+    bool astray;         /* what is in flight of it follows a token that was not its own, and is dropped */
+    uint32_t fly_from;   /* tokens of its answer before it draws in flight again, after a row did not come back */
 } af_job;
 
 /* Tokens of its text that are known: prompt, and what was chosen. */
@@ -153,6 +155,7 @@ typedef struct af_step {
     af_job **jobs;       /* of each seq */
     af_step_row *rows;   /* of logits and choices */
     af_step_row *states; /* (max_tokens) */
+    af_draw *draws;      /* (max_jobs) of each seq's token, in ahead.c */
     uint32_t token_count, job_count, row_count, state_count;
     uint32_t prompt_tokens; /* of token_count */
 } af_step;
@@ -252,8 +255,8 @@ uint32_t af_speculate_size(const af_engine *engine, uint32_t index);
 /* Takes the rows of a job's last token and of the draft behind it. */
 void af_speculate_take(af_engine *engine, af_job *job, const int32_t *ids, const float *const *logits);
 
-/* True if the batch just built is one that af_step_ahead may run: greedy decodes alone, on a device that has several
- * tickets in flight. */
+/* True if the batch just built is one that af_step_ahead may run: decodes alone, on a device that has several tickets
+ * in flight and chooses every one of their tokens. */
 bool af_step_can_run_ahead(const af_engine *engine);
 /* Runs it and those after it, until a job ends or somebody waits; returns with nothing in flight. */
 void af_step_ahead(af_engine *engine);

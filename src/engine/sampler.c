@@ -209,6 +209,18 @@ bool af_sampler_takes_top(const af_sampler *s, uint32_t most) {
     return s->plain && !changes_row(s) && s->params.top_k > 0 && (uint32_t)s->params.top_k <= most;
 }
 
+/* The plain chain takes one number a token, whatever the row is. */
+af_draw af_sampler_draw(const af_sampler *s, uint32_t ahead) {
+    const af_sampling *p = &s->params;
+    af_rng rng = s->rng;
+    for (uint32_t i = 0; i < ahead; i++) af_rng_unit(&rng);
+    return (af_draw){.scale = af_weights_scale(p->temperature),
+                     .top_k = (uint32_t)p->top_k,
+                     .top_p = p->top_p,
+                     .min_p = p->min_p,
+                     .unit = (float)af_rng_unit(&rng)};
+}
+
 void af_sampler_accept(af_sampler *s, int32_t id) {
     af_penalties_accept(&s->penalties, id);
     if (!af_dry_accept(&s->dry, id)) s->dry.count = 0;

@@ -67,7 +67,8 @@ static uint64_t extra_bytes(const af_plan *plan, const af_engine_options *option
 
 /* Text kept beyond what runs has pages in every group. */
 void af_engine_pages(const af_plan *plan, const af_engine_options *options, uint32_t pages[AF_PLAN_GROUPS]) {
-    af_kv_sizes(plan, options->ctx, options->parallel, af_step_max_tokens(options), pages);
+    const uint32_t step = af_step_max_tokens(options);
+    af_kv_sizes(plan, options->ctx, options->parallel, step > AF_AHEAD_MOST ? step : AF_AHEAD_MOST, pages);
     const uint64_t page_bytes = af_plan_kv_bytes(plan, AF_KV_PAGE, af_kv_cost_of(options->kv));
     const uint64_t extra = page_bytes ? extra_bytes(plan, options) / page_bytes : 0;
     for (size_t g = 0; g < plan->group_count; g++)

@@ -28,7 +28,8 @@ int af_step_open(uint32_t max_tokens, uint32_t max_rows, uint32_t max_jobs, af_s
     out->states = calloc(max_tokens, sizeof *out->states);
     out->seqs = calloc(max_jobs, sizeof *out->seqs);
     out->jobs = calloc(max_jobs, sizeof *out->jobs);
-    if (out->tokens && out->rows && out->states && out->seqs && out->jobs) return AF_OK;
+    out->draws = calloc(max_jobs, sizeof *out->draws);
+    if (out->tokens && out->rows && out->states && out->seqs && out->jobs && out->draws) return AF_OK;
     af_step_close(out);
     return af_fail_memory(error, max_tokens * sizeof *out->tokens, "the engine's batch");
 }
@@ -39,6 +40,7 @@ void af_step_close(af_step *step) {
     free(step->states);
     free(step->seqs);
     free(step->jobs);
+    free(step->draws);
     *step = (af_step){0};
 }
 

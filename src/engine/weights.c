@@ -188,11 +188,15 @@ static float block_cut(const af_weights *w, uint32_t top_k, float min_p) {
     return cut;
 }
 
+/* A temperature so small that its inverse is no float still multiplies the best logit's 0 to 0. */
+float af_weights_scale(float temperature) {
+    assert(temperature > 0);
+    return fminf(1.0f / temperature, 0x1p120f);
+}
+
 void af_weights_compute(af_weights *w, const float *logits, float temperature, uint32_t top_k, float min_p) {
     float spare[AF_BLOCK];
-    /* A temperature so small that its inverse is no float still multiplies the best logit's 0 to 0. */
-    float scale = fminf(1.0f / temperature, 0x1p120f);
-    assert(temperature > 0);
+    const float scale = af_weights_scale(temperature);
     weigh(w->maxima, w->padded_blocks, w->best, scale, w->maxima);
     float cut = block_cut(w, top_k, min_p);
     w->live_count = 0;

@@ -36,6 +36,8 @@ int32_t af_best_token(const float *logits, uint32_t vocabulary);
 
 /* Finds maxima and best. False if the choice needs no distribution, because no logit is finite: take af_best_token. */
 bool af_weights_scan(af_weights *w, const float *logits);
+/* What a temperature multiplies logits by. */
+float af_weights_scale(float temperature);
 /* Computes the weights of all tokens that top_k (0: off) and min_p (0: off) may keep. */
 void af_weights_compute(af_weights *w, const float *logits, float temperature, uint32_t top_k, float min_p);
 void af_weights_keep_top_k(af_weights *w, uint32_t k);

@@ -219,6 +219,7 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     make(b, &b->states, states, "states", status, error);
     make(b, &b->bests, (uint64_t)b->options.max_rows * AF_GPU_ARGMAX_PARTS * 8, "choices", status, error);
     make(b, &b->tops, af_gpu_tops_bytes(b, b->options.max_rows), "choices", status, error);
+    make(b, &b->draws, (uint64_t)b->options.max_rows * AF_GPU_DRAW_WORDS * 4, "choices", status, error);
     make(b, &b->choices, (uint64_t)AF_GPU_IN_FLIGHT * b->options.max_rows * 4, "choices", status, error);
     make(b, &b->parts, parts_bytes(plan), "attention", status, error);
     make(b, &b->batch_info, info_bytes(b), "a batch", status, error);
@@ -244,6 +245,7 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     b->v_caches = table(plan->cache_count, sizeof *b->v_caches, status, error);
     b->host_batch = table(b->options.max_tokens, 16, status, error);
     b->host_rows = table(b->options.max_rows, 4, status, error);
+    b->host_draws = table(b->options.max_rows, AF_GPU_DRAW_WORDS * 4, status, error);
     b->host_states = table(b->options.max_tokens, 4, status, error);
     b->host_tiles = table(b->options.max_tokens, 8 * AF_GPU_TILE_WORDS, status, error);
     b->host_runs = table(b->options.max_tokens, 12, status, error);
@@ -274,7 +276,7 @@ static void release_buffers(af_gpu_backend *b) {
                                   &b->hidden_packets, &b->raw,       &b->logits,    &b->states,
                                   &b->bests,          &b->choices,   &b->parts,     &b->batch_info,
                                   &b->tops,           &b->unused[0], &b->unused[1], &b->crossing,
-                                  &b->page,           &b->halves,    &b->factors};
+                                  &b->page,           &b->halves,    &b->factors,   &b->draws};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
         if (!b->values[v].shared) af_gpu_buffer_free(gpu, b->values[v].buffer);
@@ -390,6 +392,7 @@ int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_opt
     if (status == AF_OK) open_buffers(b, &status, error);
     open_results(b, &status, error);
     if (status == AF_OK) status = af_gpu_compile(b, error);
+    b->base.draws = af_gpu_lists_top(b);
     b->base.half_attention = b->prompt.count > 0;
     if (status != AF_OK) {
         gpu_close(&b->base);

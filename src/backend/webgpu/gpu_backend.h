@@ -25,7 +25,7 @@
 #include "backend/webgpu/gpu_pace.h"
 #include "backend/webgpu/gpu_pack.h"
 
-#define AF_GPU_TOP_ROOM     1024 /* logits that top.wgsl lists of a row */
+#define AF_GPU_TOP_ROOM     1024 /* logits that top.wgsl lists of a row; draw.wgsl has it too */
 #define AF_GPU_IN_FLIGHT    4    /* tickets that may be uncollected */
 #define AF_GPU_SEQUENCES    256  /* of a batch */
 #define AF_GPU_PARAMS       (AF_GPU_IMMEDIATE_BYTES / 4)
@@ -80,6 +80,10 @@ typedef enum af_gpu_grid {
     AF_GPU_GRID_STRETCH /* x = stretches of the context, y = x of the step, z = count */
 } af_gpu_grid;
 
+/* What of a batch a step is for: all its tokens; the wanted rows; the wanted states; the wanted rows, where one's best
+ * are; and where one is drawn from these. */
+typedef enum af_gpu_which { AF_GPU_ALL, AF_GPU_ROWS, AF_GPU_STATES, AF_GPU_TOPS, AF_GPU_DRAWS } af_gpu_which;
+
 #define AF_GPU_PORTIONS 4 /* kernels for 1, 2, 4 and 8 tokens at a time */
 
 typedef struct af_gpu_step {
@@ -101,18 +105,32 @@ typedef struct af_gpu_step {
     uint32_t parts;       /* AF_GPU_GRID_TILES: of a tile */
     size_t op;            /* of the plan; rises from step to step */
     uint64_t bytes;       /* of weights that it reads; 0: none */
-    bool per_row;         /* counts wanted rows, not tokens */
-    bool per_state;       /* counts wanted states */
-    bool per_top;         /* counts rows, where one's best are wanted */
+    af_gpu_which which;   /* it counts */
 } af_gpu_step;
 
 /* What a batch changes in the steps. */
 typedef struct af_gpu_shape {
-    uint32_t tokens, rows, top_rows, states, tiles, wide_tiles, runs;
+    uint32_t tokens, rows, top_rows, draw_rows, states, tiles, wide_tiles, runs;
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
     bool decode, prompt; /* that list runs; neither: the general one */
 } af_gpu_shape;
+
+static inline uint32_t af_gpu_count_of(const af_gpu_step *step, const af_gpu_shape *shape) {
+    switch (step->which) {
+    case AF_GPU_ROWS:
+        return shape->rows;
+    case AF_GPU_STATES:
+        return shape->states;
+    case AF_GPU_TOPS:
+        return shape->top_rows;
+    case AF_GPU_DRAWS:
+        return shape->draw_rows;
+    case AF_GPU_ALL:
+        break;
+    }
+    return shape->tokens;
+}
 
 typedef struct af_gpu_steps {
     af_gpu_step *p;
@@ -132,7 +150,7 @@ typedef struct af_gpu_ticket {
     af_choose *choose;   /* (max_rows) */
     WGPUBuffer readback; /* choices, then tops, then logits rows */
     int mapped;          /* af_gpu_map */
-    bool any_logits, any_top;
+    bool any_logits, any_top, any_draw;
     uint32_t state_count;
     WGPUBuffer state_readback; /* states, made when some are first wanted */
     int state_mapped;
@@ -152,7 +170,7 @@ typedef struct af_gpu_backend {
     WGPUBuffer small;
     uint64_t small_used, small_size;
     af_gpu_value *values; /* (plan->value_count) */
-    WGPUBuffer normed, raw, logits, states, choices, bests, tops, parts, unused[2];
+    WGPUBuffer normed, raw, logits, states, choices, bests, tops, draws, parts, unused[2];
     WGPUBuffer packets, attended_packets, hidden_packets;
     WGPUBuffer halves, factors;      /* activations for prompt_linear.wgsl */
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
@@ -166,6 +184,7 @@ typedef struct af_gpu_backend {
 
     /* host side of a batch */
     uint32_t *host_batch, *host_rows, *host_states, *host_tiles, *host_runs; /* host_tiles: the wide ones last */
+    uint32_t *host_draws;                                                    /* (max_rows, 8) for draw.wgsl */
     float *host_turns;
     struct {
         af_gpu_ticket *ticket;
@@ -231,11 +250,18 @@ static inline const af_gpu_steps *af_gpu_steps_for(const af_gpu_backend *b, cons
 }
 
 /* gpu_top.c: rows of which only the best are wanted: `tops` holds counts, then what top.wgsl listed of each row. */
-uint32_t af_gpu_top_room(void); /* AF_GPU_TOP_ROOM; AIRFRAME_GPU_TOP lowers it, for tests */
+uint32_t af_gpu_top_room(void);                 /* AF_GPU_TOP_ROOM; AIRFRAME_GPU_TOP lowers it, for tests */
+bool af_gpu_lists_top(const af_gpu_backend *b); /* small rows are not listed, but come whole */
 uint64_t af_gpu_tops_bytes(const af_gpu_backend *b, uint32_t rows);
 void af_gpu_clear_tops(af_gpu_backend *b, uint32_t rows);
-/* Fills a result's row from the tops that were read back; from the device, where they had no room. */
-int af_gpu_take_top(af_gpu_backend *b, const uint32_t *tops, uint32_t row, float *out, af_error *error);
+/* Whether they hold all that is wanted of a row. */
+bool af_gpu_tops_hold(const af_gpu_backend *b, const uint32_t *tops, uint32_t row);
+/* Fills a result's row from the tops that were read back. */
+void af_gpu_take_top(const af_gpu_backend *b, const uint32_t *tops, uint32_t row, float *out);
+#define AF_GPU_DRAW_WORDS 8u /* of a row (shaders/draw.wgsl) */
+/* How a row is to be drawn; NULL: not. Says which. */
+bool af_gpu_note_draw(af_gpu_backend *b, uint32_t row, const af_draw *draw);
+void af_gpu_write_draws(af_gpu_backend *b, uint32_t rows);
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);
 /* Appends the steps that decode rows of a matrix, chosen by the ids in `batch`, to `out` (ids, cols) f32. */

@@ -57,15 +57,13 @@ static void write_turns(af_gpu_backend *b, const af_batch *batch) {
     write_info(b, b->turns_at, b->host_turns, (size_t)(out - b->host_turns));
 }
 
-/* Small rows come whole: some part of them would have no best to bound the others by (top.wgsl). */
 static af_choose choice_of(const af_gpu_backend *b, af_choose asked) {
-    const bool small = b->plan->vocabulary < 256 * AF_GPU_ARGMAX_PARTS;
-    return asked == AF_CHOOSE_TOP && small ? AF_CHOOSE_LOGITS : asked;
+    return asked == AF_CHOOSE_TOP && !af_gpu_lists_top(b) ? AF_CHOOSE_LOGITS : asked;
 }
 
 static void write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *ticket) {
     ticket->row_count = ticket->state_count = 0;
-    ticket->any_logits = ticket->any_top = false;
+    ticket->any_logits = ticket->any_top = ticket->any_draw = false;
     if (!af_plan_head(b->plan) && !af_plan_state(b->plan)) return; /* another part of the plan gives them */
     for (uint32_t t = 0; t < batch->token_count; t++) {
         if (batch->tokens[t].choose == AF_CHOOSE_STATE) b->host_states[ticket->state_count++] = t;
@@ -73,6 +71,8 @@ static void write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *
         assert(ticket->row_count < b->options.max_rows);
         b->host_rows[ticket->row_count] = t;
         const af_choose choose = choice_of(b, batch->tokens[t].choose);
+        ticket->any_draw |=
+            af_gpu_note_draw(b, ticket->row_count, choose == AF_CHOOSE_TOP ? batch->tokens[t].draw : NULL);
         ticket->choose[ticket->row_count++] = choose;
         ticket->any_logits |= choose == AF_CHOOSE_LOGITS;
         ticket->any_top |= choose == AF_CHOOSE_TOP;
@@ -80,6 +80,7 @@ static void write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *
     write_info(b, b->rows_at, b->host_rows, ticket->row_count);
     write_info(b, b->states_at, b->host_states, ticket->state_count);
     if (ticket->any_top) af_gpu_clear_tops(b, ticket->row_count);
+    if (ticket->any_draw) af_gpu_write_draws(b, ticket->row_count);
 }
 
 /* Positions that the sequence of token t has when the batch is through. */
@@ -115,6 +116,7 @@ static af_gpu_shape shape_of(const af_batch *batch, const af_gpu_ticket *ticket,
     af_gpu_shape shape = {.tokens = batch->token_count,
                           .rows = ticket->row_count,
                           .top_rows = ticket->any_top ? ticket->row_count : 0,
+                          .draw_rows = ticket->any_draw ? ticket->row_count : 0,
                           .states = ticket->state_count,
                           .first_choice = first_choice};
     uint32_t last = 0;

@@ -78,8 +78,6 @@ void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_conv(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_delta(af_gpu_compiler *c, const af_op *op);
 void af_gpu_compile_gate(af_gpu_compiler *c, const af_op *op);
-/* The tokens a step is for. */
-typedef enum af_gpu_which { AF_GPU_ALL, AF_GPU_ROWS, AF_GPU_STATES } af_gpu_which;
 /* in -> out, and a packet if `quantize`. Those of some tokens only stand one after another in `out`. */
 void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uint32_t width, const af_norm *norm,
                       bool quantize, af_gpu_value out, af_gpu_which which);

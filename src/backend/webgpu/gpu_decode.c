@@ -99,7 +99,7 @@ static void fold_segment(af_gpu_compiler *c, const fold *f, const af_gpu_segment
     s->x = outputs;
     s->bytes = af_gpu_streams_of(f->m->layout, seg->rows, f->m->cols).bytes;
     s->count_at = 7;
-    s->per_row = f->per_row;
+    s->which = f->per_row ? AF_GPU_ROWS : AF_GPU_ALL;
     const uint32_t params[] = {place[0],
                                place[1],
                                place[2],

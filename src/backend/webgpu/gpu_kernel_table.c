@@ -49,6 +49,7 @@ const af_gpu_kernel_row af_gpu_kernel_table[] = {
     PROMPT_ATTEND(64),
     PROMPT_ATTEND(128),
     {"top", {"top.wgsl"}, "top", 3, WRITES(2)},
+    {"draw", {"draw.wgsl"}, "draw", 3, WRITES(2)},
     {"pack", {"pack.wgsl"}, "pack", 2, WRITES(1)},
     {"probe", {"probe.wgsl"}, "probe", 1, WRITES(0)},
     {0},

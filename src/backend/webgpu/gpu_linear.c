@@ -22,7 +22,7 @@ static void tail_step(af_gpu_compiler *c, const char *name, const tail *t, af_gp
     af_gpu_step *s = af_gpu_add_step(c, name, AF_GPU_GRID_ROWS);
     const af_gpu_constant constants[] = {{"COMBINE", t->combine}, {"ACT", t->act}, {"POST", post->kind}};
     s->pipelines[0] = af_gpu_pipeline_of(c, "tail", constants, 3);
-    s->per_row = t->per_row;
+    s->which = t->per_row ? AF_GPU_ROWS : AF_GPU_ALL;
     const bool any = t->bias[0] || t->bias[1];
     const uint32_t lengths[] = {any ? t->width : 0, any && t->parts > 1 ? t->width : 0};
     const af_gpu_binding bias = af_gpu_small(c, t->bias, lengths, 2);
@@ -91,7 +91,7 @@ static void argmax_steps(af_gpu_compiler *c, uint32_t vocabulary) {
         af_gpu_step *s = af_gpu_add_step(c, "argmax", AF_GPU_GRID_HEADS);
         const af_gpu_constant which = {"PASS", pass};
         s->pipelines[0] = af_gpu_pipeline_of(c, "argmax", &which, 1);
-        s->per_row = true;
+        s->which = AF_GPU_ROWS;
         s->x = pass == 0 ? AF_GPU_ARGMAX_PARTS : 1;
         s->choice_at = 1;
         af_gpu_set_params(s, (uint32_t[]){vocabulary, 0}, 2);
@@ -100,17 +100,30 @@ static void argmax_steps(af_gpu_compiler *c, uint32_t vocabulary) {
     }
 }
 
+static void draw_step(af_gpu_compiler *c) {
+    const af_gpu_backend *b = c->b;
+    af_gpu_step *s = af_gpu_add_step(c, "draw", AF_GPU_GRID_HEADS);
+    s->pipelines[0] = af_gpu_pipeline_of(c, "draw", NULL, 0);
+    s->which = AF_GPU_DRAWS;
+    s->x = 1;
+    s->choice_at = 0;
+    af_gpu_set_params(s, (uint32_t[]){0, b->options.max_rows}, 2);
+    af_gpu_bind_step(c, s, (af_gpu_binding[]){af_gpu_whole(b->tops), af_gpu_whole(b->draws), af_gpu_whole(b->choices)},
+                     3);
+}
+
 void af_gpu_choice_steps(af_gpu_compiler *c, uint32_t vocabulary) {
     const af_gpu_backend *b = c->b;
     argmax_steps(c, vocabulary);
     af_gpu_step *s = af_gpu_add_step(c, "top", AF_GPU_GRID_HEADS);
     const af_gpu_constant room = {"ROOM", AF_GPU_TOP_ROOM};
     s->pipelines[0] = af_gpu_pipeline_of(c, "top", &room, 1);
-    s->per_top = true;
+    s->which = AF_GPU_TOPS;
     s->x = AF_GPU_ARGMAX_PARTS;
     af_gpu_set_params(s, (uint32_t[]){vocabulary, b->options.max_rows}, 2);
     af_gpu_bind_step(c, s, (af_gpu_binding[]){af_gpu_whole(b->logits), af_gpu_whole(b->bests), af_gpu_whole(b->tops)},
                      3);
+    draw_step(c);
 }
 
 void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op) {

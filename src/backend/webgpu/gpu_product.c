@@ -71,7 +71,7 @@ static void product_step(af_gpu_compiler *c, const char *name, const af_gpu_matr
     af_gpu_step *s = af_gpu_add_step(c, name, quantized ? AF_GPU_GRID_LINEAR : AF_GPU_GRID_FLOAT);
     uint32_t place[3];
     af_gpu_place(m, seg, place);
-    s->per_row = per_row;
+    s->which = per_row ? AF_GPU_ROWS : AF_GPU_ALL;
     s->x = seg->rows;
     s->bytes = af_gpu_streams_of(m->layout, seg->rows, m->cols).bytes;
     const uint32_t column = y.first + seg->row_begin;
@@ -105,8 +105,7 @@ void af_gpu_norm_step(af_gpu_compiler *c, const char *name, af_gpu_value in, uin
     af_gpu_step *s = af_gpu_add_step(c, name, AF_GPU_GRID_ROWS);
     const af_gpu_constant kind = {"KIND", norm->kind};
     s->pipelines[0] = af_gpu_pipeline_of(c, "norm", &kind, 1);
-    s->per_row = which == AF_GPU_ROWS;
-    s->per_state = which == AF_GPU_STATES;
+    s->which = which;
     s->count_at = 1;
     assert(in.first == 0 && in.stride == width && (!quantize || (out.first == 0 && out.stride == width)));
     const uint32_t params[] = {width,

@@ -157,7 +157,7 @@ void af_gpu_profile_collect(af_gpu_profile *p, const af_gpu_steps *steps, const 
     const char *list = shape->decode ? decode : shape->prompt ? prompt : general;
     for (size_t i = 0; i < steps->count; i++) {
         const af_gpu_step *s = &steps->p[i];
-        if ((s->per_top ? shape->top_rows : s->per_row ? shape->rows : shape->tokens) == 0) continue;
+        if (af_gpu_count_of(s, shape) == 0) continue;
         kind *k = find_kind(p, s, list);
         k->count++;
         k->bytes += s->bytes;

@@ -68,10 +68,7 @@ static void set_shape(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t 
 
 void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
                         const af_gpu_shape *shape) {
-    const uint32_t count = s->per_top     ? shape->top_rows
-                           : s->per_row   ? shape->rows
-                           : s->per_state ? shape->states
-                                          : shape->tokens;
+    const uint32_t count = af_gpu_count_of(s, shape);
     if (count == 0) return;
     uint32_t params[AF_GPU_PARAMS];
     set_shape(s, shape, count, params);

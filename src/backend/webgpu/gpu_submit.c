@@ -313,18 +313,29 @@ static uint64_t read_bytes(const af_gpu_backend *b, const af_gpu_ticket *ticket)
     return ticket->any_top ? logits_at(b) : choices_bytes(ticket->row_count);
 }
 
-static int take_row(af_gpu_backend *b, const af_gpu_ticket *ticket, const char *mapped, uint32_t r, af_error *error) {
+/* A list without room for all is made up for by the row itself, as long as no later batch wrote its own there. */
+static int take_top(af_gpu_backend *b, const char *mapped, uint32_t r, bool last, af_error *error) {
     const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4;
-    const af_choose choose = ticket->choose[r];
+    const uint32_t *tops = (const uint32_t *)(const void *)(mapped + tops_at(b));
     float *row = b->result_logits + (size_t)r * b->plan->vocabulary;
-    b->result_ids[r] = -1;
-    b->result_rows[r] = choose == AF_CHOOSE_GREEDY ? NULL : row;
-    if (choose == AF_CHOOSE_TOP)
-        return af_gpu_take_top(b, (const uint32_t *)(const void *)(mapped + tops_at(b)), r, row, error);
-    if (choose == AF_CHOOSE_GREEDY)
-        memcpy(&b->result_ids[r], mapped + r * sizeof(uint32_t), sizeof *b->result_ids);
-    else
-        memcpy(row, mapped + logits_at(b) + r * row_bytes, row_bytes);
+    const bool held = af_gpu_tops_hold(b, tops, r);
+    b->result_rows[r] = held || last ? row : NULL;
+    if (held)
+        af_gpu_take_top(b, tops, r, row);
+    else if (last)
+        return af_gpu_read(b->gpu, b->logits, r * row_bytes, row, row_bytes, error);
+    return AF_OK;
+}
+
+static int take_row(af_gpu_backend *b, const af_gpu_ticket *ticket, const char *mapped, uint32_t r, bool last,
+                    af_error *error) {
+    const uint64_t row_bytes = (uint64_t)b->plan->vocabulary * 4;
+    float *row = b->result_logits + (size_t)r * b->plan->vocabulary;
+    memcpy(&b->result_ids[r], mapped + r * sizeof(uint32_t), sizeof *b->result_ids);
+    b->result_rows[r] = NULL;
+    if (ticket->choose[r] == AF_CHOOSE_TOP) return take_top(b, mapped, r, last, error);
+    if (ticket->choose[r] == AF_CHOOSE_GREEDY) return AF_OK;
+    b->result_rows[r] = memcpy(row, mapped + logits_at(b) + r * row_bytes, row_bytes);
     return AF_OK;
 }
 
@@ -343,7 +354,8 @@ int af_gpu_collect(af_backend *backend, af_ticket id, af_result *result, af_erro
         if (error) *error = why;
         return why.code;
     }
-    for (uint32_t r = 0; r < ticket->row_count && why.code == AF_OK; r++) take_row(b, ticket, mapped, r, &why);
+    for (uint32_t r = 0; r < ticket->row_count && why.code == AF_OK; r++)
+        take_row(b, ticket, mapped, r, id == b->last_ticket, &why);
     b->gpu->api->wgpuBufferUnmap(ticket->readback);
     if (why.code && error) *error = why;
     return why.code;
