@@ -308,9 +308,9 @@ static void gpu_close(af_backend *backend) {
     af_gpu_close(b->gpu);
     if (b->result_logits) af_os_pages_free(b->result_logits, b->result_bytes);
     if (b->result_state_memory) af_os_pages_free(b->result_state_memory, b->result_state_bytes);
-    void *const tables[] = {b->general.p,  b->prompt.p,   b->decode.p,    b->values,        b->k_caches,   b->v_caches,
-                            b->host_batch, b->host_rows,  b->host_states, b->result_states, b->host_tiles, b->host_runs,
-                            b->carries,    b->host_turns, b->result_ids,  b->result_rows};
+    void *const tables[] = {b->general.p,  b->prompt.p,  b->decode.p,    b->values,     b->k_caches,      b->v_caches,
+                            b->host_batch, b->host_rows, b->host_states, b->host_draws, b->result_states, b->host_tiles,
+                            b->host_runs,  b->carries,   b->host_turns,  b->result_ids, b->result_rows};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     for (size_t i = 0; i < AF_GPU_IN_FLIGHT; i++) free(b->tickets[i].choose);
     free(b);
