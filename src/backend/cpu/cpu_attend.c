@@ -78,7 +78,8 @@ static af_attend_tile tile_of(const attend *a, const unit *u, const af_cpu_worke
                             .scale = a->op->scale,
                             .softcap = a->op->softcap,
                             .q = worker->q,
-                            .w = worker->w};
+                            .w = worker->w,
+                            .page_bytes = a->layer->head_bytes};
 }
 
 /* Puts a query into a tile: as a column, or, for keys that are rows, as a row. */
@@ -126,6 +127,8 @@ static void run_split(const attend *a, const unit *u, af_attend_tile *tile, uint
             tile->end[t] = slot_in_page(end_seen(a, u->block, position + t), page);
         }
         assert(pages[page] < a->layer->pages);
+        const bool more = page + 1 < u->end;
+        tile->next = more ? af_kv_store_page(&a->cpu->kv, a->op->cache, pages[page + 1], u->kv_head) : NULL;
         const void *memory = af_kv_store_page(&a->cpu->kv, a->op->cache, pages[page], u->kv_head);
         a->cpu->kernels->attend_page[tile->kv->type](tile, state, memory);
     }

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 
 #define VECTOR 16u /* elements */
+/* Layers from here on ask for huge pages: a long context walks through more memory than a processor has translations
+ * at hand. Each layer's first tokens then make 2 MB resident, which has to be little beside what it may come to. */
+#define HUGE_LAYER ((size_t)4 << 20)
 
 static uint32_t whole_vectors(uint32_t dim) {
     return (dim + VECTOR - 1) / VECTOR * VECTOR;
@@ -51,7 +54,7 @@ int af_kv_store_open(af_kv_store *store, const af_plan *plan, af_kv_type type, c
             return af_fail_memory(error, SIZE_MAX, "the KV cache");
         }
     }
-    store->memory = af_os_pages(store->bytes, false);
+    store->memory = af_os_pages(store->bytes, store->bytes / plan->cache_count >= HUGE_LAYER);
     /* Any thread may write and read any page: none of a machine's nodes of memory is nearer to it. */
     if (store->memory) af_os_interleave(store->memory, store->bytes);
     if (store->memory) return 0;

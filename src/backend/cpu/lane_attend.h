@@ -48,6 +48,14 @@ typedef struct kv_columns {
     const uint16_t *scales;
 } kv_columns;
 
+/* Asks for a part of the next page, `bytes` from `at` on. A page is two to ten of memory's own pages apart from the one
+ * before, which is further than processors look ahead by themselves; asked for all at once it would fill their queue of
+ * lines to come, so that the keys at hand wait. */
+LANES_FN void expect_next(const af_attend_tile *tile, size_t at, size_t bytes) {
+    if (!tile->next) return;
+    for (size_t end = at + bytes; at < end && at < tile->page_bytes; at += 64) __builtin_prefetch(tile->next + at);
+}
+
 /* Dot products of `rows` queries from `row` on with the 32 keys of a page, into tile->w. */
 LANES_FN void score_block(const af_attend_tile *tile, const kv_columns *keys, size_t row, const int rows,
                           const af_kv_type type) {
@@ -56,7 +64,9 @@ LANES_FN void score_block(const af_attend_tile *tile, const kv_columns *keys, si
     for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = lanes_zero();
     const float *q = tile->q + row;
     lanes scale0 = lanes_zero(), scale1 = lanes_zero();
-    for (size_t d = 0, dims = tile->kv->k_dim; d < dims; d++, q += AF_ATTEND_ROWS) {
+    const size_t dims = tile->kv->k_dim, share = (tile->page_bytes + dims - 1) / dims;
+    for (size_t d = 0; d < dims; d++, q += AF_ATTEND_ROWS) {
+        if (row == 0) expect_next(tile, d * share, share);
         lanes k0 = kv_load(keys->elems, d * AF_KV_PAGE, type), k1 = kv_load(keys->elems, d * AF_KV_PAGE + LANES, type);
         if (type == AF_KV_Q8_0) {
             if (d % AF_KV_BLOCK == 0) { /* a block's scales for the 32 keys stand where its first element's row does */
@@ -85,8 +95,9 @@ LANES_FN void score_block(const af_attend_tile *tile, const kv_columns *keys, si
  * the tile sees are left out. */
 LANES_FN void score_row_block(const af_attend_tile *tile, const kv_rows *keys, size_t row, const int rows,
                               const af_kv_type type) {
-    const size_t stride = tile->kv->k_stride;
+    const size_t stride = tile->kv->k_stride, share = tile->page_bytes / AF_KV_PAGE;
     for (size_t j = tile->begin[0]; j < tile->end[tile->tokens - 1]; j++) {
+        if (row == 0) expect_next(tile, j * share, share);
         lanes s[TILE_MOST];
         LANES_UNROLL
         for (int r = 0; r < rows; r++) s[r] = lanes_zero();

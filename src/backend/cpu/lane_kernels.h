@@ -25,6 +25,8 @@ typedef struct af_attend_tile {
     float *q; /* (k_dim, AF_ATTEND_ROWS): a column is a query; of a shared cache (AF_ATTEND_ROWS, k_stride), padded with
                  zeros: a row is */
     float *w; /* (AF_ATTEND_ROWS, AF_KV_PAGE): scores, then weights of the current page */
+    const unsigned char *next; /* the page that comes after it, to be fetched meanwhile; NULL: none */
+    size_t page_bytes;
 } af_attend_tile;
 
 /* The softmax of a tile so far, as floats one after another: the maximum of each row (AF_ATTEND_ROWS), the sum of its
