@@ -10,6 +10,10 @@ c_test(gpu_draw_test airframe)
 target_sources(gpu_draw_test PRIVATE backend_test_model.c backend_test_recur.c backend_test_reference.c)
 set_tests_properties(gpu_plan_test gpu_draw_test gpu_upload_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
 
+# A Vulkan driver without a device, which server_sandbox_test.py puts into a sandbox.
+add_library(fake_driver MODULE fake_driver.c)
+target_link_libraries(fake_driver PRIVATE Threads::Threads)
+
 # shimmy with a shader that is wrong on purpose: gpu_test.py sees `shimmy verify` find it. The table of shaders defined here
 # stands in for the library's.
 set(broken ${CMAKE_BINARY_DIR}/broken_shaders)

@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 import signal
+import stat
 import time
 
 import pytest
@@ -30,7 +31,7 @@ def wait_for(condition, seconds=5):
         time.sleep(0.01)
 
 
-def status(server):
+def states(server):
     """{thread: (no_new_privs, seccomp mode)} as the kernel has it."""
     found = {}
     for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
@@ -60,12 +61,12 @@ def replace(path, text):
 def test_every_thread_is_in_the_sandbox_unless_it_is_turned_off(model):
     with serve(model, "--threads", 2) as server:
         assert server.chat()[2]["choices"][0]["message"]["content"] == "green tea"
-        threads = status(server)
+        threads = states(server)
         assert len(threads) >= 3 and set(threads.values()) == {(1, 2)}, threads
         assert not any("sandbox" in line for line in server.errors)
     with serve(model, "--no-sandbox") as server:
         assert server.chat()[0] == 200
-        assert set(status(server).values()) == {(0, 0)}
+        assert set(states(server).values()) == {(0, 0)}
 
 
 def test_files_that_are_replaced_are_read_again(model, tmp_path):
@@ -156,4 +157,44 @@ def test_a_gpu_works_in_the_sandbox(model):
     import lavapipe
     with serve(model, device=lavapipe.DEVICE) as server:
         assert server.chat()[2]["choices"][0]["message"]["content"] == "green tea"
-        assert set(status(server).values()) == {(1, 2)}
+        assert set(states(server).values()) == {(1, 2)}
+
+
+def made_node():
+    """A device node such as a driver has, as long as the test runs; None where this user cannot make one."""
+    path = pathlib.Path(f"/dev/nvidia-shimmy-test-{os.getpid()}")
+    try:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    except OSError:
+        return None
+    return path
+
+
+# Of a real driver only lavapipe's can be had here, which has no node and another cache.
+def test_a_driver_has_its_nodes_and_its_cache_and_nothing_else(model, tmp_path):
+    import lavapipe  # noqa: F401: without it there is no loader either
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    shutil.copy(EXE.parent / "tests/libfake_driver.so", driver)
+    (driver / "icd.json").write_text(
+        '{"file_format_version": "1.0.0", "ICD": {"library_path": "libfake_driver.so", "api_version": "1.3.0"}}')
+    home, cache = tmp_path / "home", tmp_path / "home/.cache/nvidia"
+    cache.mkdir(parents=True)
+    node = made_node()
+    server = Server(EXE, "serve", "--model-path", model, "--bind", "127.0.0.1:0", "--device", "gpu", wait=False, env={
+        "HOME": str(home), "XDG_CACHE_HOME": "", "VK_DRIVER_FILES": str(driver / "icd.json"),
+        "LD_LIBRARY_PATH": str(driver), "FAKE_DRIVER_CACHE": str(cache), "FAKE_DRIVER_HOME": str(home),
+        "FAKE_DRIVER_NODE": str(node or "")})
+    try:
+        server.process.wait(20)  # no device: it says so and ends
+        server.reader.join()
+    finally:
+        server.process.kill()
+        if node:
+            node.unlink()
+    found = dict(re.findall(r"fake driver: (.*): (.*)", "".join(server.errors)))
+    refused = ["write in the home", "read the home", "connect", "start a program"]
+    assert {what for what in found if found[what] != "done"} == set(refused), found
+    assert {found[what] for what in refused} <= {"Permission denied", "Operation not permitted"}
+    assert (cache / "GLCache/shader.bin").read_bytes().startswith(b"shader") and not (home / "planted").exists()
+    assert len(found) == (18 if node else 16)
