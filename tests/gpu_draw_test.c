@@ -1,4 +1,5 @@
-/* gpu_draw_test.c - a GPU draws the token that the sampler draws of the same row with the same random number. */
+/* gpu_draw_test.c - a GPU draws the token that the sampler draws of the same row with the same random number. On
+ * lavapipe, or the adapter that SHIMMY_TEST_GPU names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,9 +11,7 @@
 #include "engine/sampler.h"
 #include "engine/weights.h"
 
-#include <string.h>
-
-#define DEVICE "llvm" /* lavapipe calls itself llvmpipe */
+#include <stdlib.h>
 
 enum { SEQUENCES = 12, STEPS = 25, VOCABULARY = 20000 };
 
@@ -40,9 +39,10 @@ static int open_device(void **state) {
     plan = make_plan(&s);
     const af_backend_options options = {
         .exact = true, .pages = {2 * SEQUENCES, 2 * SEQUENCES}, .max_tokens = SEQUENCES, .max_rows = SEQUENCES};
+    const char *named = getenv("SHIMMY_TEST_GPU");
     af_error error;
-    if (af_backend_open(DEVICE, plan, &options, &backend, &error) != AF_OK) {
-        print_message("no lavapipe here: %s\n", error.text);
+    if (af_backend_open(named ? named : "llvm", plan, &options, &backend, &error) != AF_OK) {
+        print_message("no such device here: %s\n", error.text);
         backend = NULL;
     }
     for (uint64_t s_at = 0; s_at < SEQUENCES; s_at++) {
