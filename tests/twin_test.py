@@ -31,9 +31,13 @@ def perplexity(model, text, *arguments):
     return found["perplexity"]
 
 
+# Of so few tokens. Kernels that round otherwise, and drift no further from exact (`--kl`), gave from -0.9 to 0.02 %.
+ROUNDING = 0.01
+
+
 def test_the_file_and_its_twin_in_f32_find_a_text_as_likely(pair):
     model, twin, text = pair
     exact = perplexity(twin, text, "--exact", "--kv", "f32")
     assert perplexity(model, text, "--exact", "--kv", "f32") == pytest.approx(exact, rel=1e-6)
-    assert perplexity(model, text) == pytest.approx(exact, rel=0.005)
-    assert perplexity(twin, text) == pytest.approx(exact, rel=0.005)
+    assert perplexity(model, text) == pytest.approx(exact, rel=ROUNDING)
+    assert perplexity(twin, text) == pytest.approx(exact, rel=ROUNDING)

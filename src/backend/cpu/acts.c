@@ -10,9 +10,10 @@
 int af_acts_open(uint32_t max_tokens, uint32_t max_width, af_acts **out, af_error *error) {
     af_acts *a = calloc(1, sizeof *a);
     if (!a) return af_fail_memory(error, sizeof *a, "activations");
-    a->max_strands = max_tokens;
+    a->max_tokens = max_tokens;
     a->max_width = max_width;
-    size_t tokens = ((size_t)max_tokens + AF_LANES - 1) / AF_LANES * AF_LANES;
+    const size_t group = 2 * AF_LANES; /* of fine tokens */
+    size_t tokens = ((size_t)max_tokens + group - 1) / group * group;
     size_t entries = tokens * (((size_t)max_width + AF_BLOCK - 1) / AF_BLOCK);
     size_t plane = (entries * sizeof(float) + AF_VECTOR - 1) / AF_VECTOR * AF_VECTOR;
     a->bytes = entries * AF_BLOCK + (4 + AF_STARTS) * plane;
@@ -44,11 +45,10 @@ void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, 
     acts->tokens = tokens;
     acts->width = width;
     acts->fine = fine;
-    acts->strands = fine ? 2 * tokens : tokens;
     acts->blocks = acts->block_end = (width + AF_BLOCK - 1) / AF_BLOCK;
     acts->lanes = 1;
-    while (acts->lanes < acts->strands && acts->lanes < AF_LANES) acts->lanes *= 2;
-    assert(acts->strands <= acts->max_strands && width <= acts->max_width);
+    while (acts->lanes < tokens && acts->lanes < AF_LANES) acts->lanes *= 2;
+    assert(tokens <= (fine ? acts->max_tokens / 2 : acts->max_tokens) && width <= acts->max_width);
 }
 
 void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end) {

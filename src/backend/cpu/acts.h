@@ -1,28 +1,28 @@
 /* acts.h - a batch of activations as the kernels read it.
  *
- * Rounded to int8 a block of 32 columns at a time: d = the largest magnitude / 127, q = x / d to the nearest integer.
- * With it go the sums that formats with an offset or a minimum need, so that no kernel adds up activations.
+ * Rounded a block of 32 columns at a time: d = the largest magnitude / 127, q = x / d to the nearest integer. With it
+ * go the sums that formats with an offset or a minimum need, so that no kernel adds up activations.
  *
- * A token in this form is a strand; a fine token is two: x / d2 for d2 = the largest magnitude / (127 * 254), to the
- * nearest integer, is 254 * q + q2 with both in -127 .. 127; the first strand is q with d = 254 * d2, the second q2
- * with d2. Products are linear, so kernels multiply strands as if they were tokens and add the two when they store.
+ * A fine token takes eight times the steps, d = the largest magnitude / (127 * 8), and two bytes for each: 8 * q + q2
+ * with q in -127 .. 127 and q2 in -4 .. 3. Kernels make an integer of both dots before anything is a float.
  *
- * Up to AF_LANES (16) strands lie side by side, block after block, so that a tile of strands reads one stream and no
- * two compete for the same cache set; smaller batches lie closer (`lanes`). Every array below has an entry for each
- * (strand, block), at af_acts_at().
+ * Up to AF_LANES (16) tokens lie side by side, block after block, so that a tile of tokens reads one stream and no two
+ * compete for the same cache set; smaller batches lie closer (`lanes`). Every array below has an entry for each (token,
+ * block), at af_acts_at().
  */
 #ifndef AF_CPU_ACTS_H
 #define AF_CPU_ACTS_H
 
 #include "backend/cpu/layout.h"
 
-#define AF_FINE 254.0f /* steps of a fine token's second strand in one of its first */
+#define AF_FINE_BITS 3
+#define AF_FINE      (1 << AF_FINE_BITS) /* steps of a fine token in one of another */
 
 /* A block with no magnitude above this is taken as zero: its scale's reciprocal could overflow. */
 #define AF_ACTS_SMALLEST 1e-30f
 
-/* Where a block's integer sum starts: minus the format's offset times the sum of q, over the whole block or its first
- * and second 16 columns. */
+/* Where a block's integer sum starts: minus the format's offset times the sum of integers, over the whole block or its
+ * first and second 16 columns. */
 typedef enum af_start {
     AF_START_8,
     AF_START_16,
@@ -41,16 +41,15 @@ struct af_acts {
     uint32_t first, block_begin, block_end; /* all of them, but while a part is quantized */
     uint32_t tokens, width;
     bool fine;
-    uint32_t strands; /* tokens, or twice as many */
-    uint32_t blocks;  /* of 32 columns; a width that is no multiple of 32 is never quantized */
-    uint32_t lanes;   /* 1, 2, 4, 8 or 16 strands side by side */
+    uint32_t blocks; /* of 32 columns; a width that is no multiple of 32 is never quantized */
+    uint32_t lanes;  /* 1, 2, 4, 8 or 16 tokens side by side */
 
-    int8_t *q; /* 32 an entry */
+    int8_t *q; /* 32 an entry; of a fine token 32 q and then 32 q2 */
     float *d;
-    float *sum, *sum_first, *sum_second; /* d * the sum of q: all 32, the first and the second 16 columns */
+    float *sum, *sum_first, *sum_second; /* d * the sum of integers: of all 32, the first and the second 16 columns */
     int32_t *start[AF_STARTS];
 
-    uint32_t max_strands, max_width;
+    uint32_t max_tokens, max_width; /* a fine token counts as two */
     unsigned char *memory;
     size_t bytes;
 };
@@ -59,8 +58,12 @@ static inline const float *af_acts_row(const af_acts *a, uint32_t token) {
     return a->x + (token - a->first) * a->stride;
 }
 
-static inline size_t af_acts_at(const af_acts *a, uint32_t strand, uint32_t block) {
-    return ((size_t)(strand / a->lanes) * a->blocks + block) * a->lanes + strand % a->lanes;
+static inline size_t af_acts_at(const af_acts *a, uint32_t token, uint32_t block) {
+    return ((size_t)(token / a->lanes) * a->blocks + block) * a->lanes + token % a->lanes;
+}
+
+static inline int8_t *af_acts_q(const af_acts *a, size_t at) {
+    return a->q + (at * AF_BLOCK << a->fine);
 }
 
 /* Stores what goes with the quantized block at `at`: its scale and, given the integer sums of its halves, the rest. */

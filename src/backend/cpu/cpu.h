@@ -34,7 +34,7 @@ static inline float *af_cpu_row(const af_cpu_rows *rows, size_t row) {
 typedef struct af_cpu_op {
     const af_op *op;
     const af_packed *packed[AF_PLAN_PARTS];
-    bool fine;      /* its activations take 15 bits */
+    bool fine;      /* its activations take 11 bits */
     bool chained;   /* af_cpu_is_chained */
     size_t experts; /* of EXPERTS: where in cpu->packed expert 0's gate, up and down are, then expert 1's, ... */
     size_t stack;   /* of PER_HEAD: where in cpu->packed head 0's matrix is, then head 1's, ... */

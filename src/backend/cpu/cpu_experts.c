@@ -2,7 +2,7 @@
  *
  * A batch's pairs of token and expert are sorted by expert, so that an expert's tokens are rows that stand together and
  * its matrices pass once, through the same kernels as every other product. Each expert's rows begin at a multiple of
- * AF_LANES, where a group of strands begins (acts.h); rows between are empty. What an expert makes of a token does not
+ * AF_LANES, where a group of tokens begins (acts.h); rows between are empty. What an expert makes of a token does not
  * depend on the others it has, and a token's sum runs over its experts in their order: promise 1.
  *
  * Steps, with a barrier between: rows are gathered and quantized; gate and up of all experts, and their GLU; hidden

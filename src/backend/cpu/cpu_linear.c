@@ -21,10 +21,9 @@ static bool is_glu(const af_cpu_product *p) {
 
 static void multiply(const af_cpu_product *p, const af_cpu_piece *piece, uint32_t which, uint32_t worker) {
     const uint32_t part = piece->part + which, begin = piece->begin / AF_PANEL;
-    const uint32_t strands = af_packed_wants_int8(p->op->packed[part]) && p->op->fine ? 2 : 1;
     const af_product_place to = {
         .out = piece->y[which], .stride = piece->stride, .first = piece->first, .panel = begin};
-    af_packed_multiply_some(p->op->packed[part], p->cpu->acts, strands * piece->first, strands * piece->last, begin,
+    af_packed_multiply_some(p->op->packed[part], p->cpu->acts, piece->first, piece->last, begin,
                             (piece->end + AF_PANEL - 1) / AF_PANEL, &to, p->cpu->workers[worker].linear);
 }
 

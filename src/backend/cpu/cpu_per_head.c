@@ -3,7 +3,7 @@
  *
  * Heads do not depend on each other, so a head is a task of the pool from end to end: its inputs are gathered from the
  * tokens' rows and quantized, multiplied through the kernels of every other product, and put where they belong. A
- * head's rows begin at a multiple of AF_LANES, where a group of strands begins (acts.h); rows between are empty.
+ * head's rows begin at a multiple of AF_LANES, where a group of tokens begins (acts.h); rows between are empty.
  */
 #include "backend/cpu/cpu_linear.h"
 
@@ -102,10 +102,10 @@ static void gather(const heads_job *j, uint32_t head) {
 
 static void multiply(const heads_job *j, uint32_t head, uint32_t worker) {
     const af_packed *packed = packed_of(j, head);
-    const uint32_t strands = af_packed_wants_int8(packed) && j->op->fine ? 2 : 1, row = first_row(j, head);
+    const uint32_t row = first_row(j, head);
     const af_product_place to = {.out = j->x->out.p, .stride = j->x->out.stride};
-    af_packed_multiply_some(packed, j->x->acts, strands * row, strands * (row + j->tokens), 0, af_packed_panels(packed),
-                            &to, j->cpu->workers[worker].linear);
+    af_packed_multiply_some(packed, j->x->acts, row, row + j->tokens, 0, af_packed_panels(packed), &to,
+                            j->cpu->workers[worker].linear);
 }
 
 static void put(const heads_job *j, uint32_t head) {

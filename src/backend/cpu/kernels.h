@@ -2,14 +2,14 @@
  *
  * The order of operations, the same in all of them (linear_scalar.c is the specification):
  *
- *     sum = 0
+ *     sum = minima = 0
  *     for each block of 32 columns:
- *         i = the exact integer sum of (code - offset) * q
+ *         i = the exact integer sum of (code - offset) * q, for a fine token of (code - offset) * (8 * q + q2)
  *         with a scale for 32 columns:   t = scale * i
  *         with a scale for 16 columns:   t = fma(scale_2, i_2, scale_1 * i_1)
  *         sum = fma(t, d, sum)
- *         with minima: sum = fma(minimum, d * sum of q, sum), for 16 columns twice
- *     a fine token: the sum of its first strand + that of its second
+ *         with minima: minima = fma(minimum, d * sum of the same, minima), for 16 columns twice
+ *     with minima: sum = sum + minima
  *
  * Floats (f32, f16, bf16 weights, and exact mode) have two sums, of the even and the odd columns, each a chain of fma;
  * the result is even + odd.
@@ -22,16 +22,17 @@
 typedef struct af_panel_job {
     const unsigned char *panel;
     const af_acts *acts;
+    size_t panel_bytes; /* the next panel lies behind this one, unless it is the last; 0 where unknown */
     uint32_t cols;
     uint32_t rows;       /* of the panel that exist: 1..16 */
-    uint32_t begin, end; /* strands, or tokens for float weights; begin: a multiple of AF_LANES */
+    uint32_t begin, end; /* tokens; begin: a multiple of AF_LANES */
     float *out;          /* token t's first row of this panel is out + (t - first) * stride */
     size_t stride;
     uint32_t first;
     void *scratch; /* 64-byte aligned, AF_SCRATCH_BLOCK for each block of 32 columns */
 } af_panel_job;
 
-#define AF_SCRATCH_BLOCK ((8 + 4) * AF_VECTOR)
+#define AF_SCRATCH_BLOCK ((16 + 4) * AF_VECTOR)
 
 typedef void (*af_panel_fn)(const af_panel_job *job);
 

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* A chunk of strands goes through all panels before the next: it then stays in the second-level cache. */
+/* A chunk of tokens goes through all panels before the next: it then stays in the second-level cache. */
 #define CHUNK_BYTES ((size_t)768 << 10)
 /* Source bytes that a packing task takes: small enough for an even share and a short double residence. */
 #define TASK_BYTES ((size_t)512 << 10)
@@ -195,9 +195,9 @@ const af_packed *af_packed_at(const af_packed_set *set, size_t i) {
 
 /* ---- Multiplying ---- */
 
-/* Strands (or tokens in floats) that stay in cache together: a multiple of AF_LANES. */
-static uint32_t chunk_of(const af_packed *p) {
-    size_t row = (size_t)p->w.cols * (af_packed_wants_int8(p) ? 1 : sizeof(float));
+/* Tokens that stay in cache together: a multiple of AF_LANES. */
+static uint32_t chunk_of(const af_packed *p, const af_acts *acts) {
+    size_t row = (size_t)p->w.cols * (!af_packed_wants_int8(p) ? sizeof(float) : acts->fine ? 2 : 1);
     size_t tokens = CHUNK_BYTES / row / AF_LANES * AF_LANES;
     return tokens < AF_LANES ? AF_LANES : tokens > UINT32_MAX / 2 ? UINT32_MAX / 2 + 1 : (uint32_t)tokens;
 }
@@ -214,12 +214,13 @@ void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint3
                              uint32_t panel_begin, uint32_t panel_end, const af_product_place *to, void *scratch) {
     assert(acts->width == packed->w.cols && panel_end <= af_packed_panels(packed) && begin % AF_LANES == 0);
     /* Decoding costs more than fetching activations again: in exact mode all tokens pass a panel at once. */
-    const uint32_t chunk = packed->exact ? end - begin : chunk_of(packed);
+    const uint32_t chunk = packed->exact ? end - begin : chunk_of(packed, acts);
     for (uint32_t t = begin, last; t < end; t = last) {
         last = end - t < chunk ? end : t + chunk;
         for (uint32_t i = panel_begin; i < panel_end; i++) {
             packed->multiply(&(af_panel_job){
                 .panel = panel_of(packed, i, scratch),
+                .panel_bytes = packed->panel_bytes,
                 .acts = acts,
                 .cols = packed->w.cols,
                 .rows = panel_rows(packed, i),
@@ -236,7 +237,6 @@ void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint3
 
 void af_packed_multiply(const af_packed *packed, const af_acts *acts, uint32_t panel_begin, uint32_t panel_end,
                         float *out, size_t stride, void *scratch) {
-    const uint32_t count = af_packed_wants_int8(packed) ? acts->strands : acts->tokens;
     const af_product_place to = {.out = out, .stride = stride};
-    af_packed_multiply_some(packed, acts, 0, count, panel_begin, panel_end, &to, scratch);
+    af_packed_multiply_some(packed, acts, 0, acts->tokens, panel_begin, panel_end, &to, scratch);
 }

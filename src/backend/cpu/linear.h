@@ -54,7 +54,7 @@ bool af_packed_wants_int8(const af_packed *packed); /* false: it multiplies the 
 typedef struct af_acts af_acts;
 int af_acts_open(uint32_t max_tokens, uint32_t max_width, af_acts **out, af_error *error);
 void af_acts_close(af_acts *acts);
-/* Points at x (tokens rows of width floats, `stride` floats apart) and forgets what was quantized. `fine` asks for 15
+/* Points at x (tokens rows of width floats, `stride` floats apart) and forgets what was quantized. `fine` asks for 11
  * bits in place of 8: twice the work, and the room of two tokens for each. Meant for the head, whose rounding nothing
  * averages out before it is seen: in SmolLM2 it is two fifths of all divergence from exact. */
 void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width, bool fine);
@@ -82,7 +82,7 @@ typedef struct af_product_place {
     size_t stride;
     uint32_t first, panel;
 } af_product_place;
-/* The same for strands begin .. end - 1 alone (tokens, where they are not fine); begin is a multiple of AF_LANES. */
+/* The same for tokens begin .. end - 1 alone; begin is a multiple of AF_LANES. */
 void af_packed_multiply_some(const af_packed *packed, const af_acts *acts, uint32_t begin, uint32_t end,
                              uint32_t panel_begin, uint32_t panel_end, const af_product_place *to, void *scratch);
 

@@ -18,6 +18,7 @@
 #define TILE_SIZES(F, ...)       F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__)
 #define FLOAT_TILE_SIZES(F, ...) F(1, __VA_ARGS__) F(2, __VA_ARGS__)
 #define TOGETHER                 4
+#define SIGNED_BYTES             true
 #define APART
 
 typedef __m256 vf;
@@ -145,9 +146,7 @@ INLINE vi widen(vi pairs) {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-/* The sum over groups of code * q. Codes of 8 bits go without their offset, so what the sums started from goes too. */
-INLINE vi dot_bytes(const vi *codes, const int8_t *q, uint32_t groups) {
-    vi sum = _mm256_setzero_si256();
+INLINE vi dot_bytes(const vi *codes, const int8_t *q, uint32_t groups, vi sum) {
     UNROLL
     for (uint32_t g = 0; g < groups; g++) {
         vi weights = _mm256_xor_si256(codes[g], _mm256_set1_epi8(-128));
@@ -169,11 +168,12 @@ INLINE vi dot_codes(uint32_t bits, const vi *codes, const int8_t *q, uint32_t gr
     return sum;
 }
 
-/* Adds to each token's sum code * q over `groups` groups of 4 columns. */
-INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, uint32_t tokens, vi *sums) {
+/* Adds to each token's sum, their q `stride` apart, code * q over `groups` groups of 4 columns. */
+INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, size_t stride, uint32_t groups, uint32_t tokens,
+                vi *sums) {
     UNROLL
-    for (uint32_t i = 0; i < tokens; i++, q += AF_BLOCK)
-        sums[i] = bits == 8 ? dot_bytes(codes, q, groups) : dot_codes(bits, codes, q, groups, sums[i]);
+    for (uint32_t i = 0; i < tokens; i++, q += stride)
+        sums[i] = bits == 8 ? dot_bytes(codes, q, groups, sums[i]) : dot_codes(bits, codes, q, groups, sums[i]);
 }
 
 INLINE void store_ints(int32_t *p, vi v) {

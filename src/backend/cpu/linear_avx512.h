@@ -19,6 +19,7 @@
 #define TILE_SIZES(F, ...)       F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__) F(8, __VA_ARGS__) F(16, __VA_ARGS__)
 #define FLOAT_TILE_SIZES(F, ...) F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(4, __VA_ARGS__) F(8, __VA_ARGS__)
 #define TOGETHER                 4
+#define SIGNED_BYTES             false
 #define APART
 
 typedef __m512 vf;
@@ -139,15 +140,16 @@ INLINE uint32_t largest(vi a) {
     return _mm512_reduce_max_epu32(a);
 }
 
-/* Adds to each token's sum code * q over `groups` groups of 4 columns. Group by group, so that chains of a few tokens
- * fill the multiplier's latency. */
-INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, uint32_t tokens, vi *sums) {
+/* Adds to each token's sum, their q `stride` apart, code * q over `groups` groups of 4 columns. Group by group, so that
+ * chains of a few tokens fill the multiplier's latency. */
+INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, size_t stride, uint32_t groups, uint32_t tokens,
+                vi *sums) {
     (void)bits;
     UNROLL
     for (uint32_t g = 0; g < groups; g++) {
         UNROLL
         for (uint32_t i = 0; i < tokens; i++)
-            sums[i] = _mm512_dpbusd_epi32(sums[i], codes[g], ints_at(q + i * AF_BLOCK + 4 * g));
+            sums[i] = _mm512_dpbusd_epi32(sums[i], codes[g], ints_at(q + i * stride + 4 * g));
     }
 }
 

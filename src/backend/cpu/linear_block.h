@@ -65,16 +65,17 @@ INLINE lane_scales scales_of(af_layout l, const unsigned char *head, uint32_t bl
     return s;
 }
 
-/* Adds to a strand's sum what its dots with a block give, `second` only with a scale for 16 columns. `at`: the
- * strand's entry for the block. */
-INLINE vf add_dots(af_layout l, const lane_scales *s, vf first, vf second, const af_acts *a, size_t at, vf sum) {
-    bool halves = l.columns == 16;
+/* A token's dots with a block times their scales; `second` only with a scale for 16 columns. */
+INLINE vf scaled(af_layout l, const lane_scales *s, vf first, vf second) {
     vf t = mul(s->scale[0], first);
-    if (halves) t = mul_add(s->scale[1], second, t);
-    sum = mul_add(t, floats_of(a->d[at]), sum);
-    if (!l.minimum) return sum;
-    sum = mul_add(s->minimum[0], floats_of((halves ? a->sum_first : a->sum)[at]), sum);
-    return halves ? mul_add(s->minimum[1], floats_of(a->sum_second[at]), sum) : sum;
+    return l.columns == 16 ? mul_add(s->scale[1], second, t) : t;
+}
+
+/* What `s` says of minima, times a token's sums of activations, added to what its minima gave so far. */
+INLINE vf add_minima(af_layout l, const lane_scales *s, const af_acts *a, size_t at, vf minima) {
+    if (l.columns == 32) return mul_add(s->minimum[0], floats_of(a->sum[at]), minima);
+    minima = mul_add(s->minimum[0], floats_of(a->sum_first[at]), minima);
+    return mul_add(s->minimum[1], floats_of(a->sum_second[at]), minima);
 }
 
 #ifndef STORE_FIRST /* an instruction set may have a way of its own */
@@ -94,22 +95,15 @@ INLINE void store_rows(const af_panel_job *job, uint32_t token, uint32_t pass, v
     }
 }
 
-/* Asks for the lines that strands will be stored to, in time for store_strands: each is a miss, since a token's row of
+/* Asks for the lines that tokens will be stored to, in time for store_tokens: each is a miss, since a token's row of
  * outputs is longer than a page. A SmolLM2 prompt gains a twentieth. */
-INLINE void expect_strands(const af_panel_job *job, uint32_t t, uint32_t tokens) {
-    for (uint32_t i = t; i < t + tokens; i++)
-        __builtin_prefetch(job->out + ((i >> job->acts->fine) - job->first) * job->stride, 1);
+INLINE void expect_tokens(const af_panel_job *job, uint32_t t, uint32_t tokens) {
+    for (uint32_t i = t; i < t + tokens; i++) __builtin_prefetch(job->out + (i - job->first) * job->stride, 1);
 }
 
-/* Each strand's row, or the sum of each two where tokens are fine. */
-INLINE void store_strands(uint32_t T, const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass,
-                          const vf *sums) {
-    bool fine = T > 1 && job->acts->fine;
+INLINE void store_tokens(uint32_t T, const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass,
+                         const vf *sums) {
     UNROLL
-    for (uint32_t i = 0; i < T; i++) {
-        if (i < tokens && !fine)
-            store_rows(job, t + i, pass, sums[i]);
-        else if (i < tokens && i % 2 == 0)
-            store_rows(job, (t + i) / 2, pass, add(sums[i], sums[i + 1]));
-    }
+    for (uint32_t i = 0; i < T; i++)
+        if (i < tokens) store_rows(job, t + i, pass, sums[i]);
 }

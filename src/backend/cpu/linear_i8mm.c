@@ -7,6 +7,7 @@
 #if !defined(__clang__) /* CMakeLists.txt */
 #define TARGET __attribute__((target("arch=armv8.2-a+dotprod+i8mm")))
 #endif
+#define SIGNED_BYTES false
 #include "backend/cpu/linear_neon.h"
 
 /* 4 groups; which of q's words an instruction takes is part of it. */
@@ -31,12 +32,12 @@ INLINE row_pairs multiply_8_columns(row_pairs sums, const vi codes[2], int64x2_t
     return (row_pairs){vusmmlaq_s32(sums.low, low, x), vusmmlaq_s32(sums.high, high, x)};
 }
 
-INLINE void dot_two_tokens(const vi *codes, const int8_t *q, uint32_t groups, vi sums[2]) {
+INLINE void dot_two_tokens(const vi *codes, const int8_t *q, size_t stride, uint32_t groups, vi sums[2]) {
     row_pairs pairs = {vzip1q_s32(sums[0], sums[1]), vzip2q_s32(sums[0], sums[1])};
     UNROLL
     for (uint32_t g = 0; g < groups; g += 4) {
         const int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(q + 4 * g));
-        const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(q + AF_BLOCK + 4 * g));
+        const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(q + stride + 4 * g));
         pairs = multiply_8_columns(pairs, codes + g, vzip1q_s64(a, b));
         pairs = multiply_8_columns(pairs, codes + g + 2, vzip2q_s64(a, b));
     }
@@ -44,8 +45,9 @@ INLINE void dot_two_tokens(const vi *codes, const int8_t *q, uint32_t groups, vi
     sums[1] = vuzp2q_s32(pairs.low, pairs.high);
 }
 
-/* Adds to each token's sum code * q over `groups` groups of 4 columns; tokens: 1, or even. */
-INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, uint32_t tokens, vi *sums) {
+/* Adds to each token's sum, their q `stride` apart, code * q over `groups` groups of 4 columns; tokens: 1, or even. */
+INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, size_t stride, uint32_t groups, uint32_t tokens,
+                vi *sums) {
     (void)bits;
     if (tokens == 1) {
         UNROLL
@@ -53,7 +55,7 @@ INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups
         return;
     }
     UNROLL
-    for (uint32_t i = 0; i < tokens; i += 2) dot_two_tokens(codes, q + i * AF_BLOCK, groups, sums + i);
+    for (uint32_t i = 0; i < tokens; i += 2) dot_two_tokens(codes, q + i * stride, stride, groups, sums + i);
 }
 
 #include "backend/cpu/linear_lanes.h"

@@ -2,17 +2,18 @@
  * first defines
  *
  *     LANES           rows in a vector: 16, 8 or 4
- *     SIDE(T)         vectors of rows that a tile of T strands (or tokens) does side by side. A panel is done in
+ *     SIDE(T)         vectors of rows that a tile of T tokens does side by side. A panel is done in
  *                     16 / (LANES * SIDE(T)) passes.
- *     TILE_SIZES      a list of the numbers of strands done at once: 1, 2, 4, ... at most AF_LANES; and
+ *     TILE_SIZES      a list of the numbers of tokens done at once: 1, 2, 4, ... at most AF_LANES; and
  *     FLOAT_TILE_SIZES  the same for float weights, which need two registers a token
- *     TOGETHER        strands of a tile whose integer dots are interleaved, a divisor of the larger sizes
- *     APART           nothing, or what keeps a compiler from mixing the work on several such groups of strands
+ *     TOGETHER        tokens of a tile whose integer dots are interleaved, a divisor of the larger sizes
+ *     SIGNED_BYTES    whether `dot` takes 128 off codes of 8 bits itself
+ *     APART           nothing, or what keeps a compiler from mixing the work on several such groups of tokens
  *     KERNEL, TILE_KERNEL, INLINE  storage class and target attribute; TILE_KERNEL is never inlined
  *     vf, vi, v16, v32  vectors of float, of anything integer, of uint16_t, of int32_t
  *     and the functions used below.
  *
- * The tile: a block's codes are unpacked once into 8 vectors and multiplied with each of T strands in turn; sums stay
+ * The tile: a block's codes are unpacked once into 8 vectors and multiplied with each of T tokens in turn; sums stay
  * in registers. For one token the loads are the bound, and the lines ahead are prefetched.
  */
 #include "backend/cpu/linear_block.h"
@@ -36,23 +37,61 @@ INLINE void prefetch(const unsigned char *p, size_t bytes) {
 /* The integer dots of `tokens` tokens with one half (or all) of a block. */
 INLINE void dots_of(af_layout l, bool second_half, const vi codes[8], const af_acts *a, size_t at, uint32_t tokens,
                     vf *dots) {
+    const uint32_t bits = af_layout_value_bits(l), first = second_half ? 4 : 0, groups = l.columns / 4;
+    const bool offset = l.offset && !(SIGNED_BYTES && bits == 8);
     vi sums[TOGETHER];
-    UNROLL
-    for (uint32_t i = 0; i < tokens; i++) sums[i] = ints_of(l.offset ? af_start_at(l, second_half, a, at + i) : 0);
-    uint32_t first = second_half ? 4 : 0;
-    dot(af_layout_value_bits(l), codes + first, a->q + at * AF_BLOCK + 4 * first, l.columns / 4, tokens, sums);
+    if (a->fine) {
+        const int8_t *q = a->q + at * 2 * AF_BLOCK + 4 * first;
+        UNROLL
+        for (uint32_t i = 0; i < tokens; i++) sums[i] = ints_of(0);
+        dot(bits, codes + first, q, 2 * AF_BLOCK, groups, tokens, sums);
+        UNROLL
+        for (uint32_t i = 0; i < tokens; i++)
+            sums[i] = (vi)(AF_FINE * (v32)sums[i] + (offset ? af_start_at(l, second_half, a, at + i) : 0));
+        dot(bits, codes + first, q + AF_BLOCK, 2 * AF_BLOCK, groups, tokens, sums);
+    } else {
+        UNROLL
+        for (uint32_t i = 0; i < tokens; i++) sums[i] = ints_of(offset ? af_start_at(l, second_half, a, at + i) : 0);
+        dot(bits, codes + first, a->q + at * AF_BLOCK + 4 * first, AF_BLOCK, groups, tokens, sums);
+    }
     UNROLL
     for (uint32_t i = 0; i < tokens; i++) dots[i] = to_float(sums[i]);
 }
 
-/* Adds what a block contributes for `tokens` <= TOGETHER strands from entry `at`. */
+/* Adds what a block's dots contribute for `tokens` <= TOGETHER tokens from entry `at`. */
 INLINE void add_block(af_layout l, const vi codes[8], const lane_scales *s, const af_acts *a, size_t at,
                       uint32_t tokens, vf *sums) {
     vf first[TOGETHER], second[TOGETHER];
     dots_of(l, false, codes, a, at, tokens, first);
     if (l.columns == 16) dots_of(l, true, codes, a, at, tokens, second);
     UNROLL
-    for (uint32_t i = 0; i < tokens; i++) sums[i] = add_dots(l, s, first[i], second[i], a, at + i, sums[i]);
+    for (uint32_t i = 0; i < tokens; i++)
+        sums[i] = mul_add(scaled(l, s, first[i], second[i]), floats_of(a->d[at + i]), sums[i]);
+}
+
+/* The sums of minima, of T tokens and the vectors of rows from `first` on, held in memory: a pass over the panel of
+ * its own, for tiles that need their registers for dots. `at`: the first token's entry for the first block. */
+INLINE void hold_minima(af_layout l, uint32_t T, const af_panel_job *job, size_t at, uint32_t first, float *held) {
+    const unsigned char *head = job->panel;
+    const uint32_t blocks = job->cols / AF_BLOCK, step = af_layout_blocks(l), side = SIDE(T);
+    vf minima[SIDE_MOST * AF_LANES];
+    UNROLL
+    for (uint32_t i = 0; i < side * T; i++) minima[i] = floats_of(0);
+    for (uint32_t b = 0; b < blocks; b += step, head += af_layout_step_bytes(l)) {
+        const uint32_t here = blocks - b < step ? blocks - b : step;
+        for (uint32_t j = 0; j < here; j++, at += job->acts->lanes) {
+            UNROLL
+            for (uint32_t v = 0; v < side; v++) {
+                const lane_scales s = scales_of(l, head, j, first + v);
+                UNROLL
+                for (uint32_t i = 0; i < T; i++)
+                    minima[v * T + i] = add_minima(l, &s, job->acts, at + i, minima[v * T + i]);
+            }
+        }
+    }
+    UNROLL
+    for (uint32_t i = 0; i < side * T; i++) store(held + i * LANES, minima[i]);
+    __asm__ volatile("" : : "r"(held) : "memory"); /* or compilers would keep them in registers */
 }
 
 /* Strands t .. t + tokens - 1 of one group, tokens <= T; what lies up to T is computed and dropped. */
@@ -62,18 +101,23 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
     uint32_t blocks = job->cols / AF_BLOCK, step = af_layout_blocks(l);
     size_t at = af_acts_at(a, t, 0);
     const uint32_t side = SIDE(T), first = pass * side;
-    vf sums[SIDE_MOST][AF_LANES];
+    const bool few = T <= 2; /* weights are what is waited for, and registers hold the sums of minima too */
+    vf sums[SIDE_MOST * AF_LANES], minima[SIDE_MOST * 2];
+    _Alignas(AF_VECTOR) float held[SIDE_MOST * AF_LANES * LANES];
     UNROLL
-    for (uint32_t v = 0; v < side; v++) UNROLL
-    for (uint32_t i = 0; i < T; i++) sums[v][i] = floats_of(0);
-    if (T > 2 && pass == 0) expect_strands(job, t, tokens);
+    for (uint32_t i = 0; i < side * T; i++) sums[i] = floats_of(0);
+    UNROLL
+    for (uint32_t i = 0; i < side * T; i++)
+        if (few) minima[i] = floats_of(0);
+    if (!few && pass == 0) expect_tokens(job, t, tokens);
+    if (!few && l.minimum) hold_minima(l, T, job, at, first, held);
     for (uint32_t b = 0; b < blocks; b += step) {
         const unsigned char *head = p;
         uint32_t here = blocks - b < step ? blocks - b : step;
         p += af_layout_head_bytes(l);
-        if (T <= 2 && pass == 0) prefetch(head, af_layout_head_bytes(l));
+        if (few && pass == 0) prefetch(head, af_layout_head_bytes(l));
         for (uint32_t j = 0; j < here; j++, at += a->lanes, p += af_layout_block_bytes(l)) {
-            if (T <= 2 && pass == 0) prefetch(p, af_layout_block_bytes(l));
+            if (few && pass == 0) prefetch(p, af_layout_block_bytes(l));
             UNROLL
             for (uint32_t v = 0; v < side; v++) {
                 vi codes[8];
@@ -81,17 +125,23 @@ INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, u
                 lane_scales s = scales_of(l, head, j, first + v);
                 UNROLL
                 for (uint32_t i = 0; i < T; i += TOGETHER) {
-                    add_block(l, codes, &s, a, at + i, T < TOGETHER ? T : TOGETHER, sums[v] + i);
+                    add_block(l, codes, &s, a, at + i, T < TOGETHER ? T : TOGETHER, sums + v * T + i);
                     APART;
                 }
+                UNROLL
+                for (uint32_t i = 0; i < T; i++)
+                    if (few && l.minimum) minima[v * T + i] = add_minima(l, &s, a, at + i, minima[v * T + i]);
             }
         }
     }
     UNROLL
-    for (uint32_t v = 0; v < side; v++) store_strands(T, job, t, tokens, first + v, sums[v]);
+    for (uint32_t i = 0; i < side * T; i++)
+        if (l.minimum) sums[i] = add(sums[i], few ? minima[i] : load_floats((const unsigned char *)(held + i * LANES)));
+    UNROLL
+    for (uint32_t v = 0; v < side; v++) store_tokens(T, job, t, tokens, first + v, sums + v * T);
 }
 
-/* Tiles of 1, 2, 4, ... strands or tokens; the smallest that holds what is left is taken. */
+/* Tiles of 1, 2, 4, ... tokens or tokens; the smallest that holds what is left is taken. */
 typedef void (*tile_fn)(const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass);
 
 static void multiply_by_tiles(const af_panel_job *job, const tile_fn *tiles, uint32_t sizes) {
@@ -183,58 +233,37 @@ INLINE float inverse_of(float steps, float most) {
     return most >= AF_ACTS_SMALLEST ? steps / most : 0.0f;
 }
 
+INLINE float steps_of(bool fine) {
+    return fine ? 127 * AF_FINE : 127;
+}
+
 /* Rounds and stores 16 columns; returns their sums by lane. */
-INLINE vi round_half(const float *x, vf inverse, int8_t *q) {
-    vi v[16 / LANES], sum = ints_of(0);
+INLINE vi round_half(bool fine, const float *x, vf inverse, int8_t *q) {
+    vi v[16 / LANES], rest[16 / LANES], sum = ints_of(0);
     UNROLL
     for (uint32_t i = 0; i < 16 / LANES; i++) {
         v[i] = to_int(mul(load_floats((const unsigned char *)(x + i * LANES)), inverse));
         sum = add_ints(sum, v[i]);
+        if (!fine) continue;
+        const v32 steps = ((v32)v[i] + AF_FINE / 2) >> AF_FINE_BITS;
+        rest[i] = (vi)((v32)v[i] - AF_FINE * steps);
+        v[i] = (vi)steps;
     }
     store_16_bytes(q, v);
+    if (fine) store_16_bytes(q + AF_BLOCK, rest);
     return sum;
 }
 
-KERNEL void quantize_token(af_acts *a, uint32_t token) {
+INLINE void quantize_one(bool fine, af_acts *a, uint32_t token) {
     const float *x = af_acts_row(a, token);
     for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
-        size_t at = af_acts_at(a, token, b);
-        int8_t *q = a->q + at * AF_BLOCK;
-        float most = float_of_bits(largest(magnitudes(x)));
-        vf inverse = floats_of(inverse_of(127.0f, most));
-        int32_t first = total(round_half(x, inverse, q)), second = total(round_half(x + 16, inverse, q + 16));
-        af_acts_finish_block(a, at, most / 127.0f, first, second);
-    }
-}
-
-/* Cuts 16 columns in two; adds their sums by lane to sums[0] and sums[1]. */
-INLINE void cut_half(const float *x, vf inverse, int8_t *first, int8_t *second, vi sums[2]) {
-    vi q[16 / LANES], q2[16 / LANES];
-    sums[0] = sums[1] = ints_of(0);
-    UNROLL
-    for (uint32_t i = 0; i < 16 / LANES; i++) {
-        vf v = to_float(to_int(mul(load_floats((const unsigned char *)(x + i * LANES)), inverse)));
-        q[i] = to_int(mul(v, floats_of(1 / AF_FINE)));
-        q2[i] = to_int(mul_add(to_float(q[i]), floats_of(-AF_FINE), v));
-        sums[0] = add_ints(sums[0], q[i]);
-        sums[1] = add_ints(sums[1], q2[i]);
-    }
-    store_16_bytes(first, q);
-    store_16_bytes(second, q2);
-}
-
-KERNEL void quantize_fine(af_acts *a, uint32_t token) {
-    const float *x = af_acts_row(a, token);
-    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
-        size_t at = af_acts_at(a, 2 * token, b);
-        int8_t *q = a->q + at * AF_BLOCK, *q2 = q + AF_BLOCK;
-        float most = float_of_bits(largest(magnitudes(x))), d = most / (127 * AF_FINE);
-        vf inverse = floats_of(inverse_of(127 * AF_FINE, most));
-        vi first[2], second[2];
-        cut_half(x, inverse, q, q2, first);
-        cut_half(x + 16, inverse, q + 16, q2 + 16, second);
-        af_acts_finish_block(a, at, d * AF_FINE, total(first[0]), total(second[0]));
-        af_acts_finish_block(a, at + 1, d, total(first[1]), total(second[1]));
+        const size_t at = af_acts_at(a, token, b);
+        int8_t *q = af_acts_q(a, at);
+        const float most = float_of_bits(largest(magnitudes(x)));
+        const vf inverse = floats_of(inverse_of(steps_of(fine), most));
+        const int32_t first = total(round_half(fine, x, inverse, q));
+        const int32_t second = total(round_half(fine, x + 16, inverse, q + 16));
+        af_acts_finish_block(a, at, most / steps_of(fine), first, second);
     }
 }
 
@@ -255,55 +284,49 @@ INLINE void finish_blocks(af_acts *a, size_t at, vf d, vi first, vi second) {
 }
 
 /* LANES tokens of a group at once: what there is one of a block is computed for all of them in a vector. */
-KERNEL void quantize_tokens(af_acts *a, uint32_t token) {
+INLINE void quantize_many(bool fine, af_acts *a, uint32_t token) {
     const float *x = af_acts_row(a, token);
     for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
-        size_t at = af_acts_at(a, token, b);
+        const size_t at = af_acts_at(a, token, b);
         vi first[LANES], second[LANES];
         float inverses[LANES];
         for (uint32_t i = 0; i < LANES; i++) first[i] = magnitudes(x + i * a->stride);
-        vf most = (vf)across(max_unsigned, first);
-        store(inverses, divide_or_zero(127.0f, most, AF_ACTS_SMALLEST));
+        const vf most = (vf)across(max_unsigned, first);
+        store(inverses, divide_or_zero(steps_of(fine), most, AF_ACTS_SMALLEST));
         for (uint32_t i = 0; i < LANES; i++) {
-            int8_t *q = a->q + (at + i) * AF_BLOCK;
-            first[i] = round_half(x + i * a->stride, floats_of(inverses[i]), q);
-            second[i] = round_half(x + i * a->stride + 16, floats_of(inverses[i]), q + 16);
+            int8_t *q = af_acts_q(a, at + i);
+            first[i] = round_half(fine, x + i * a->stride, floats_of(inverses[i]), q);
+            second[i] = round_half(fine, x + i * a->stride + 16, floats_of(inverses[i]), q + 16);
         }
-        finish_blocks(a, at, divide(most, floats_of(127.0f)), across(add_ints, first), across(add_ints, second));
+        finish_blocks(a, at, divide(most, floats_of(steps_of(fine))), across(add_ints, first),
+                      across(add_ints, second));
     }
 }
 
-/* Half as many fine tokens, each two strands. */
+typedef void (*quantize_fn)(af_acts *a, uint32_t token);
+
+KERNEL void quantize_token(af_acts *a, uint32_t token) {
+    quantize_one(false, a, token);
+}
+
+KERNEL void quantize_tokens(af_acts *a, uint32_t token) {
+    quantize_many(false, a, token);
+}
+
+KERNEL void quantize_fine_token(af_acts *a, uint32_t token) {
+    quantize_one(true, a, token);
+}
+
 KERNEL void quantize_fine_tokens(af_acts *a, uint32_t token) {
-    static const float STEPS[AF_LANES] = {AF_FINE, 1, AF_FINE, 1, AF_FINE, 1, AF_FINE, 1,
-                                          AF_FINE, 1, AF_FINE, 1, AF_FINE, 1, AF_FINE, 1};
-    const float *x = af_acts_row(a, token);
-    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
-        size_t at = af_acts_at(a, 2 * token, b);
-        vi first[LANES], second[LANES];
-        float inverses[LANES];
-        for (uint32_t i = 0; i < LANES; i += 2) first[i] = first[i + 1] = magnitudes(x + i / 2 * a->stride);
-        vf most = (vf)across(max_unsigned, first);
-        store(inverses, divide_or_zero(127 * AF_FINE, most, AF_ACTS_SMALLEST));
-        for (uint32_t i = 0; i < LANES; i += 2) {
-            const float *row = x + i / 2 * a->stride;
-            int8_t *q = a->q + (at + i) * AF_BLOCK, *q2 = q + AF_BLOCK;
-            cut_half(row, floats_of(inverses[i]), q, q2, first + i);
-            cut_half(row + 16, floats_of(inverses[i]), q + 16, q2 + 16, second + i);
-        }
-        vf d = mul(divide(most, floats_of(127 * AF_FINE)), load_floats((const unsigned char *)STEPS));
-        finish_blocks(a, at, d, across(add_ints, first), across(add_ints, second));
-    }
+    quantize_many(true, a, token);
 }
 
 static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
-    const uint32_t together = a->lanes < LANES ? 0 : a->fine ? LANES / 2 : LANES; /* tokens that LANES strands are */
+    const quantize_fn one = a->fine ? quantize_fine_token : quantize_token;
+    const quantize_fn many = a->fine ? quantize_fine_tokens : quantize_tokens;
     for (uint32_t t = token_begin; t < token_end;) {
-        if (together && t % together == 0 && token_end - t >= together) {
-            (a->fine ? quantize_fine_tokens : quantize_tokens)(a, t);
-            t += together;
-        } else {
-            (a->fine ? quantize_fine : quantize_token)(a, t++);
-        }
+        const bool together = a->lanes >= LANES && t % LANES == 0 && token_end - t >= LANES;
+        (together ? many : one)(a, t);
+        t += together ? LANES : 1;
     }
 }

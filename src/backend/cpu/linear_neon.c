@@ -3,7 +3,8 @@
  * Products of bytes come as 16 bits. How many of those may be added before they are widened depends on the codes' size:
  * nothing may pass 32767 = 127 * 258, so 8 groups of codes below 32, 4 of those below 64, 2 of those up to 128.
  */
-#define TOGETHER 2 /* each has four sums of its own meanwhile */
+#define TOGETHER     2 /* each has four sums of its own meanwhile */
+#define SIGNED_BYTES true
 #include "backend/cpu/linear_neon.h"
 
 /* 16 bytes, the same four in each lane. */
@@ -31,13 +32,11 @@ INLINE vi dot_codes(uint32_t bits, const vi *codes, const int8_t *q, uint32_t gr
     return vpaddq_s32(lows, highs);
 }
 
-/* Adds to each token's sum code * q over `groups` groups of 4 columns. */
-INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, uint32_t groups, uint32_t tokens, vi *sums) {
+/* Adds to each token's sum, their q `stride` apart, code * q over `groups` groups of 4 columns. */
+INLINE void dot(uint32_t bits, const vi *codes, const int8_t *q, size_t stride, uint32_t groups, uint32_t tokens,
+                vi *sums) {
     UNROLL
-    for (uint32_t i = 0; i < tokens; i++, q += AF_BLOCK) {
-        const vi products = dot_codes(bits, codes, q, groups);
-        sums[i] = bits == 8 ? products : vaddq_s32(sums[i], products);
-    }
+    for (uint32_t i = 0; i < tokens; i++, q += stride) sums[i] = vaddq_s32(sums[i], dot_codes(bits, codes, q, groups));
 }
 
 #include "backend/cpu/linear_lanes.h"

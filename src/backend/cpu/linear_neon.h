@@ -176,8 +176,7 @@ INLINE vi across(combine_fn combine, const vi v[4]) {
     return combine(vreinterpretq_s32_s64(vzip1q_s64(a, b)), vreinterpretq_s32_s64(vzip2q_s64(a, b)));
 }
 
-/* Codes as signed bytes. Those of 8 bits do not fit: 128 is taken off them, and `dot` starts from 0 then, since what it
- * is given to start from takes off the same. */
+/* Codes as signed bytes. Those of 8 bits do not fit: 128 is taken off them. */
 INLINE int8x16_t signed_codes(uint32_t bits, vi codes) {
     return vreinterpretq_s8_s32(bits == 8 ? veorq_s32(codes, bytes_of(-128)) : codes);
 }

@@ -30,39 +30,31 @@ static float inverse_of(float steps, float most) {
     return most >= AF_ACTS_SMALLEST ? steps / most : 0.0f;
 }
 
-static void finish_block(af_acts *a, size_t at, float d) {
-    int32_t sums[2] = {0, 0};
-    for (uint32_t i = 0; i < AF_BLOCK; i++) sums[i / 16] += a->q[at * AF_BLOCK + i];
-    af_acts_finish_block(a, at, d, sums[0], sums[1]);
-}
-
 static void quantize_token(af_acts *a, uint32_t token) {
-    const float *x = af_acts_row(a, token);
+    const float *x = af_acts_row(a, token), steps = a->fine ? 127 * AF_FINE : 127;
     for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
-        size_t at = af_acts_at(a, token, b);
-        float most = largest(x), inverse = inverse_of(127.0f, most);
-        for (uint32_t i = 0; i < AF_BLOCK; i++) a->q[at * AF_BLOCK + i] = (int8_t)round_or_zero(x[i] * inverse);
-        finish_block(a, at, most / 127.0f);
-    }
-}
-
-static void quantize_fine(af_acts *a, uint32_t token) {
-    const float *x = af_acts_row(a, token);
-    for (uint32_t b = a->block_begin; b < a->block_end; b++, x += AF_BLOCK) {
-        size_t first = af_acts_at(a, 2 * token, b), second = af_acts_at(a, 2 * token + 1, b);
-        float most = largest(x), inverse = inverse_of(127 * AF_FINE, most), d = most / (127 * AF_FINE);
+        const size_t at = af_acts_at(a, token, b);
+        int8_t *q = af_acts_q(a, at);
+        const float most = largest(x), inverse = inverse_of(steps, most);
+        int32_t sums[2] = {0, 0};
         for (uint32_t i = 0; i < AF_BLOCK; i++) {
-            float v = round_or_zero(x[i] * inverse), q = rintf(v * (1 / AF_FINE));
-            a->q[first * AF_BLOCK + i] = (int8_t)q;
-            a->q[second * AF_BLOCK + i] = (int8_t)(v - q * AF_FINE);
+            const int32_t v = (int32_t)round_or_zero(x[i] * inverse), coarse = (v + AF_FINE / 2) >> AF_FINE_BITS;
+            sums[i / 16] += v;
+            q[i] = (int8_t)(a->fine ? coarse : v);
+            if (a->fine) q[AF_BLOCK + i] = (int8_t)(v - AF_FINE * coarse);
         }
-        finish_block(a, first, d * AF_FINE);
-        finish_block(a, second, d);
+        af_acts_finish_block(a, at, most / steps, sums[0], sums[1]);
     }
 }
 
 static void quantize(af_acts *a, uint32_t token_begin, uint32_t token_end) {
-    for (uint32_t t = token_begin; t < token_end; t++) (a->fine ? quantize_fine : quantize_token)(a, t);
+    for (uint32_t t = token_begin; t < token_end; t++) quantize_token(a, t);
+}
+
+/* The integers that the entry `at` stands for. */
+static void integers_of(const af_acts *a, size_t at, int32_t integers[AF_BLOCK]) {
+    const int8_t *q = af_acts_q(a, at);
+    for (uint32_t i = 0; i < AF_BLOCK; i++) integers[i] = a->fine ? AF_FINE * q[i] + q[AF_BLOCK + i] : q[i];
 }
 
 /* The codes of a block, or what they stand for, group by group: row r's four columns of group g at codes[g][4 * r]. */
@@ -85,11 +77,11 @@ AF_LAYOUT_INLINE void unpack(af_layout l, const unsigned char *block, uint8_t co
     }
 }
 
-/* Adds code * q over groups first .. last - 1 to the 16 rows. */
-static void dot(uint8_t codes[8][AF_VECTOR], uint32_t first, uint32_t last, const int8_t *q, int32_t *rows) {
+/* Adds code * integer over groups first .. last - 1 to the 16 rows. */
+static void dot(uint8_t codes[8][AF_VECTOR], uint32_t first, uint32_t last, const int32_t *x, int32_t *rows) {
     for (uint32_t g = first; g < last; g++) {
         for (uint32_t r = 0; r < AF_PANEL; r++) {
-            for (uint32_t i = 0; i < 4; i++) rows[r] += codes[g][4 * r + i] * q[4 * g + i];
+            for (uint32_t i = 0; i < 4; i++) rows[r] += codes[g][4 * r + i] * x[4 * g + i];
         }
     }
 }
@@ -132,48 +124,52 @@ AF_LAYOUT_INLINE row_scales scales_of(af_layout l, const unsigned char *head, ui
     return s;
 }
 
-/* Adds what a block contributes to the sums of the 16 rows for the strand whose entry is `at`. */
+/* What 16 rows are made of: sums of dots and of minima. */
+typedef struct row_sums {
+    float dots[AF_PANEL], minima[AF_PANEL];
+} row_sums;
+
+/* Adds what a block contributes to the 16 rows for the token whose entry is `at`. */
 AF_LAYOUT_INLINE void add_block(af_layout l, const unsigned char *head, uint32_t block, uint8_t codes[8][AF_VECTOR],
-                                const af_acts *a, size_t at, float *sums) {
+                                const af_acts *a, size_t at, row_sums *sums) {
     bool halves = l.columns == 16;
     int32_t dots[2][AF_PANEL];
     for (uint32_t r = 0; r < AF_PANEL; r++) {
         dots[0][r] = l.offset ? af_start_at(l, false, a, at) : 0;
         dots[1][r] = l.offset && halves ? af_start_at(l, true, a, at) : 0;
     }
-    const int8_t *q = a->q + at * AF_BLOCK;
-    dot(codes, 0, halves ? 4 : 8, q, dots[0]);
-    if (halves) dot(codes, 4, 8, q, dots[1]);
+    int32_t x[AF_BLOCK];
+    integers_of(a, at, x);
+    dot(codes, 0, halves ? 4 : 8, x, dots[0]);
+    if (halves) dot(codes, 4, 8, x, dots[1]);
     for (uint32_t r = 0; r < AF_PANEL; r++) {
         row_scales s = scales_of(l, head, block, r);
         float t = s.scale[0] * (float)dots[0][r];
         if (halves) t = fmaf(s.scale[1], (float)dots[1][r], t);
-        sums[r] = fmaf(t, a->d[at], sums[r]);
+        sums->dots[r] = fmaf(t, a->d[at], sums->dots[r]);
         if (!l.minimum) continue;
-        sums[r] = fmaf(s.minimum[0], halves ? a->sum_first[at] : a->sum[at], sums[r]);
-        if (halves) sums[r] = fmaf(s.minimum[1], a->sum_second[at], sums[r]);
+        sums->minima[r] = fmaf(s.minimum[0], halves ? a->sum_first[at] : a->sum[at], sums->minima[r]);
+        if (halves) sums->minima[r] = fmaf(s.minimum[1], a->sum_second[at], sums->minima[r]);
     }
 }
 
-AF_LAYOUT_INLINE void multiply_strand(af_layout l, const af_panel_job *job, uint32_t strand, float *sums) {
+AF_LAYOUT_INLINE void multiply_token(af_layout l, const af_panel_job *job, uint32_t token, float *rows) {
     uint32_t blocks = job->cols / AF_BLOCK, step = af_layout_blocks(l);
-    memset(sums, 0, AF_PANEL * sizeof *sums);
+    row_sums sums = {{0}, {0}};
     for (uint32_t b = 0; b < blocks; b++) {
         const unsigned char *head = job->panel + b / step * af_layout_step_bytes(l);
         uint8_t codes[8][AF_VECTOR];
         unpack(l, head + af_layout_head_bytes(l) + b % step * af_layout_block_bytes(l), codes);
-        add_block(l, head, b % step, codes, job->acts, af_acts_at(job->acts, strand, b), sums);
+        add_block(l, head, b % step, codes, job->acts, af_acts_at(job->acts, token, b), &sums);
     }
+    for (uint32_t r = 0; r < AF_PANEL; r++) rows[r] = l.minimum ? sums.dots[r] + sums.minima[r] : sums.dots[r];
 }
 
 AF_LAYOUT_INLINE void multiply(af_layout l, const af_panel_job *job) {
-    bool fine = job->acts->fine;
-    float sums[2][AF_PANEL];
-    for (uint32_t s = job->begin; s < job->end; s += 1 + fine) {
-        multiply_strand(l, job, s, sums[0]);
-        if (fine) multiply_strand(l, job, s + 1, sums[1]);
-        for (uint32_t r = 0; fine && r < AF_PANEL; r++) sums[0][r] += sums[1][r];
-        memcpy(job->out + ((fine ? s / 2 : s) - job->first) * job->stride, sums[0], job->rows * sizeof **sums);
+    float rows[AF_PANEL];
+    for (uint32_t t = job->begin; t < job->end; t++) {
+        multiply_token(l, job, t, rows);
+        memcpy(job->out + (t - job->first) * job->stride, rows, job->rows * sizeof *rows);
     }
 }
 

@@ -117,25 +117,31 @@ AF_LAYOUT_INLINE void codes_q6_k(const void *row, uint32_t b, uint32_t c[8]) {
 
 /* ---- Scales: row r of the head of a step that starts at block b, of which `blocks` exist ---- */
 
-AF_LAYOUT_INLINE void put_half(unsigned char *head, size_t at, uint32_t r, uint16_t half) {
-    memcpy(head + at + 2 * r, &half, sizeof half);
+AF_LAYOUT_INLINE void put_bits(unsigned char *head, size_t at, uint32_t r, uint16_t bits) {
+    memcpy(head + at + 2 * r, &bits, sizeof bits);
 }
 
-#define SIMPLE_HEAD(name, scale, put_minimum)                                                                          \
+/* An infinite half float, which no quantizer writes, becomes NaN: its products with integers would not be the same in
+ * every kernel (linear_amx.c). */
+AF_LAYOUT_INLINE void put_half(unsigned char *head, size_t at, uint32_t r, uint16_t half) {
+    put_bits(head, at, r, (half & 0x7fff) == 0x7c00 ? half | 1 : half);
+}
+
+#define SIMPLE_HEAD(name, put, scale, put_minimum)                                                                     \
     AF_LAYOUT_INLINE void head_##name(const void *row, uint32_t b, uint32_t blocks, unsigned char *head, uint32_t r) { \
         const af_block_##name *block = (const af_block_##name *)row + b;                                               \
         for (uint32_t i = 0; i < blocks; i++) {                                                                        \
-            put_half(head, i * 32, r, scale);                                                                          \
+            put(head, i * 32, r, scale);                                                                               \
             put_minimum;                                                                                               \
         }                                                                                                              \
     }
-SIMPLE_HEAD(q4_0, block[i].d, (void)0)
-SIMPLE_HEAD(q5_0, block[i].d, (void)0)
-SIMPLE_HEAD(q8_0, block[i].d, (void)0)
-SIMPLE_HEAD(q4_1, block[i].d, put_half(head, 64 + i * 32, r, block[i].m))
-SIMPLE_HEAD(q5_1, block[i].d, put_half(head, 64 + i * 32, r, block[i].m))
-SIMPLE_HEAD(iq4_nl, block[i].d, (void)0)
-SIMPLE_HEAD(mxfp4, af_e8m0_half(block[i].e), (void)0)
+SIMPLE_HEAD(q4_0, put_half, block[i].d, (void)0)
+SIMPLE_HEAD(q5_0, put_half, block[i].d, (void)0)
+SIMPLE_HEAD(q8_0, put_half, block[i].d, (void)0)
+SIMPLE_HEAD(q4_1, put_half, block[i].d, put_half(head, 64 + i * 32, r, block[i].m))
+SIMPLE_HEAD(q5_1, put_half, block[i].d, put_half(head, 64 + i * 32, r, block[i].m))
+SIMPLE_HEAD(iq4_nl, put_half, block[i].d, (void)0)
+SIMPLE_HEAD(mxfp4, put_bits, af_e8m0_half(block[i].e), (void)0)
 #undef SIMPLE_HEAD
 
 AF_LAYOUT_INLINE void sub_scales(const uint8_t *scales, uint32_t count, unsigned char *head, uint32_t r) {
