@@ -135,6 +135,9 @@ int af_cpu_write_page(af_backend *backend, uint32_t group, uint32_t page, const 
  * work, else on the pool. */
 typedef void (*af_cpu_range_fn)(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end);
 void af_cpu_ranges(af_cpu *cpu, af_cpu_range_fn fn, const void *job, uint32_t rows, size_t width);
+/* The same for those who use a worker's memory. */
+typedef void (*af_cpu_worker_fn)(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end, uint32_t worker);
+void af_cpu_worker_ranges(af_cpu *cpu, af_cpu_worker_fn fn, const void *job, uint32_t rows, size_t width);
 
 /* Fills the tables of every rope for the batch's positions. */
 void af_cpu_turn(af_cpu *cpu);

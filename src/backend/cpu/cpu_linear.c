@@ -98,29 +98,48 @@ uint32_t af_cpu_rounding(const af_cpu *cpu, const af_matrix *w) {
     return w->format->block_elems > 1 ? cpu->options.rounding : 0;
 }
 
+static void fill_row(const af_cpu *cpu, const af_cpu_intake *take, uint32_t token, float *out) {
+    const float *in = af_cpu_row(take->in, take->rows ? take->rows[token] : token);
+    if (take->norm->kind != AF_NORM_NONE)
+        cpu->kernels->norm(take->norm, 0, in, out);
+    else
+        memcpy(out, in, take->width * sizeof *out);
+    if (take->rounding) af_cpu_round_row(out, take->width, take->rounding);
+}
+
+/* Rows that are wanted as int8 alone go through a worker's own memory, a group of tokens at a time. */
+static void take_int8(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end, uint32_t worker) {
+    const af_cpu_intake *take = job;
+    float *rows = cpu->workers[worker].aside;
+    const size_t width = take->width;
+    af_acts_part part = {.x = rows, .stride = width, .token_begin = begin, .column_end = take->width};
+    for (; part.token_begin < end; part.token_begin = part.token_end) {
+        part.token_end = end - part.token_begin < AF_LANES ? end : part.token_begin + AF_LANES;
+        for (uint32_t t = part.token_begin; t < part.token_end; t++)
+            fill_row(cpu, take, t, rows + (t - part.token_begin) * width);
+        af_acts_quantize_part(cpu->acts, cpu->isa, &part);
+    }
+}
+
 static void take_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end) {
     const af_cpu_intake *take = job;
-    for (uint32_t t = begin; take->fill && t < end; t++) {
-        const float *in = af_cpu_row(take->in, take->rows ? take->rows[t] : t);
-        float *out = af_cpu_row(&cpu->normed, t);
-        if (take->norm->kind != AF_NORM_NONE)
-            cpu->kernels->norm(take->norm, 0, in, out);
-        else
-            memcpy(out, in, take->width * sizeof *out);
-        if (take->rounding) af_cpu_round_row(out, take->width, take->rounding);
-    }
+    for (uint32_t t = begin; take->fill && t < end; t++) fill_row(cpu, take, t, af_cpu_row(&cpu->normed, t));
     if (take->quantize) af_acts_quantize(cpu->acts, cpu->isa, begin, end);
 }
 
 void af_cpu_take_in(af_cpu *cpu, const af_cpu_intake *take, uint32_t count) {
     const af_cpu_rows *from = take->fill ? &cpu->normed : take->in;
     af_acts_set(cpu->acts, from->p, from->stride, count, take->width, take->fine);
-    if (take->fill || take->quantize) af_cpu_ranges(cpu, take_rows, take, count, take->width);
+    if (take->fill && !take->floats && (size_t)take->width * AF_LANES <= AF_CPU_ASIDE)
+        af_cpu_worker_ranges(cpu, take_int8, take, count, take->width);
+    else if (take->fill || take->quantize)
+        af_cpu_ranges(cpu, take_rows, take, count, take->width);
 }
 
-static bool any_int8(const af_cpu_op *op, uint32_t parts) {
+/* Whether any of an operation's matrices multiply int8, or floats. */
+static bool any_takes(const af_cpu_op *op, uint32_t parts, bool int8) {
     for (uint32_t i = 0; i < parts; i++)
-        if (af_packed_wants_int8(op->packed[i])) return true;
+        if (af_packed_wants_int8(op->packed[i]) == int8) return true;
     return false;
 }
 
@@ -218,7 +237,8 @@ static void take_linear(af_cpu *cpu, const af_cpu_op *op) {
                                 .in = &cpu->values[l->in],
                                 .width = l->parts[0].w.cols,
                                 .fill = l->pre.kind != AF_NORM_NONE || rounding,
-                                .quantize = any_int8(op, l->part_count),
+                                .quantize = any_takes(op, l->part_count, true),
+                                .floats = any_takes(op, l->part_count, false),
                                 .fine = op->fine,
                                 .rounding = rounding};
     af_cpu_take_in(cpu, &take, cpu->batch->token_count);
@@ -278,7 +298,8 @@ void af_cpu_head(af_cpu *cpu, const af_cpu_op *op) {
                                 .rows = cpu->wanted,
                                 .width = head->w.cols,
                                 .fill = true,
-                                .quantize = any_int8(op, 1),
+                                .quantize = any_takes(op, 1, true),
+                                .floats = any_takes(op, 1, false),
                                 .fine = op->fine,
                                 .rounding = af_cpu_rounding(cpu, &head->w)};
     af_cpu_take_in(cpu, &take, cpu->row_count);

@@ -13,8 +13,9 @@ typedef struct af_cpu_intake {
     const af_cpu_rows *in;
     const uint32_t *rows; /* of in; NULL: all of them */
     uint32_t width;
-    bool fill; /* cpu->normed is written: rows are normed or gathered */
-    bool quantize, fine;
+    bool fill;             /* rows are normed or gathered, into cpu->normed where floats are wanted */
+    bool quantize, floats; /* what the matrices multiply */
+    bool fine;
     uint32_t rounding; /* af_backend_options.rounding where it applies; 0: none */
 } af_cpu_intake;
 

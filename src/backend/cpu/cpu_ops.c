@@ -15,25 +15,39 @@
 
 typedef struct range_task {
     af_cpu *cpu;
-    af_cpu_range_fn fn;
+    af_cpu_worker_fn fn;
     const void *job;
     uint32_t rows;
 } range_task;
 
 static void run_range(void *user, uint32_t task, uint32_t worker) {
-    (void)worker;
     const range_task *r = user;
     const uint32_t begin = task * ROWS_AT_ONCE, left = r->rows - begin;
-    r->fn(r->cpu, r->job, begin, begin + (left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE));
+    r->fn(r->cpu, r->job, begin, begin + (left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE), worker);
 }
 
-void af_cpu_ranges(af_cpu *cpu, af_cpu_range_fn fn, const void *job, uint32_t rows, size_t width) {
+void af_cpu_worker_ranges(af_cpu *cpu, af_cpu_worker_fn fn, const void *job, uint32_t rows, size_t width) {
     if (rows <= ROWS_AT_ONCE || rows * width <= LITTLE_WORK || cpu->threads == 1) {
-        if (rows > 0) fn(cpu, job, 0, rows);
+        if (rows > 0) fn(cpu, job, 0, rows, 0);
         return;
     }
     range_task r = {cpu, fn, job, rows};
     af_pool_run(cpu->pool, run_range, &r, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
+}
+
+typedef struct plain_job {
+    af_cpu_range_fn fn;
+    const void *job;
+} plain_job;
+
+static void run_plain(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end, uint32_t worker) {
+    (void)worker;
+    const plain_job *plain = job;
+    plain->fn(cpu, plain->job, begin, end);
+}
+
+void af_cpu_ranges(af_cpu *cpu, af_cpu_range_fn fn, const void *job, uint32_t rows, size_t width) {
+    af_cpu_worker_ranges(cpu, run_plain, &(plain_job){fn, job}, rows, width);
 }
 
 static void embed_rows(af_cpu *cpu, const af_op_embed *e, uint32_t begin, uint32_t end) {

@@ -94,6 +94,7 @@ void af_cpu_route(af_cpu *cpu, const af_cpu_op *op) {
                                 .width = r->w.cols,
                                 .fill = rounding != 0,
                                 .quantize = af_packed_wants_int8(op->packed[0]),
+                                .floats = !af_packed_wants_int8(op->packed[0]),
                                 .fine = op->fine,
                                 .rounding = rounding};
     af_cpu_take_in(cpu, &take, tokens);
