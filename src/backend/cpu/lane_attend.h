@@ -118,6 +118,9 @@ LANES_FN void score_row_block(const af_attend_tile *tile, const kv_rows *keys, s
         if (LANES_TILE >= 8 && left >= 8) {                                                                            \
             block((row), 8);                                                                                           \
             (row) += 8;                                                                                                \
+        } else if (LANES_TILE >= 8 && left == 7) {                                                                     \
+            block((row), 7);                                                                                           \
+            (row) += 7;                                                                                                \
         } else if (LANES_TILE >= 4 && left >= 4) {                                                                     \
             block((row), 4);                                                                                           \
             (row) += 4;                                                                                                \
@@ -150,13 +153,18 @@ LANES_FN void score_rows(const af_attend_tile *tile, const void *page, const af_
 #undef SCORE
 }
 
+/* `none` for the slots of half a page (the h-th) that are not seen. Most pages are seen whole. */
+LANES_FN lanes only_seen(lanes x, int h, int begin, int end, lanes none) {
+    return lanes_within(begin - h * LANES, end - h * LANES, x, none);
+}
+
 /* Scores of row r, scaled, capped and masked, in place; their maximum is returned. */
 LANES_FN float settle_scores(const af_attend_tile *tile, float *w, int begin, int end) {
     lanes s[2];
     for (int h = 0; h < 2; h++) {
         s[h] = lanes_mul(lanes_load(w + h * LANES), lanes_set(tile->scale));
         if (tile->softcap > 0.0f) s[h] = lanes_softcap(s[h], tile->softcap);
-        s[h] = lanes_within(begin - h * LANES, end - h * LANES, s[h], lanes_set(-INFINITY));
+        if (begin > 0 || end < AF_KV_PAGE) s[h] = only_seen(s[h], h, begin, end, lanes_set(-INFINITY));
         lanes_store(w + h * LANES, s[h]);
     }
     return lanes_peak(lanes_max(s[0], s[1]));
@@ -179,10 +187,12 @@ LANES_FN void weigh_rows(const af_attend_tile *tile, float *state, float *corr) 
     for (size_t r = 0; r < rows; r++) {
         const int begin = tile->begin[r / tile->heads], end = tile->end[r / tile->heads];
         float *const w = tile->w + r * AF_KV_PAGE, *const sum = sums + r * LANES;
-        const lanes peak = lanes_set(peaks[r]), none = lanes_zero();
-        const lanes p0 = lanes_within(begin, end, lanes_exp(lanes_sub(lanes_load(w), peak)), none);
-        const lanes p1 =
-            lanes_within(begin - LANES, end - LANES, lanes_exp(lanes_sub(lanes_load(w + LANES), peak)), none);
+        const lanes peak = lanes_set(peaks[r]);
+        lanes p0 = lanes_exp(lanes_sub(lanes_load(w), peak)), p1 = lanes_exp(lanes_sub(lanes_load(w + LANES), peak));
+        if (begin > 0 || end < AF_KV_PAGE) {
+            p0 = only_seen(p0, 0, begin, end, lanes_zero());
+            p1 = only_seen(p1, 1, begin, end, lanes_zero());
+        }
         lanes_store(w, p0);
         lanes_store(w + LANES, p1);
         lanes_store(sum, lanes_fma(lanes_load(sum), lanes_set(corr[r]), lanes_add(p0, p1)));
