@@ -22,6 +22,17 @@ def test_sizes_and_errors_are_those_of_the_table():
     assert written == list(format_table.rows(PROGRAM, MODELS / "gemma-3-270m-q4_k_m.gguf"))
 
 
+# The table of perplexities beside the twin repeats two of the lines that the test below measures.
+def test_the_file_is_within_half_a_percent_of_its_twin():
+    text = (ROOT / "docs/QUANTIZATION.md").read_text()
+    rows = {line.split(" | ")[0][2:]: [float(cell.split()[0]) for cell in line.split(" | ")[1:]]
+            for line in text.splitlines() if line.startswith(("| twin in F32", "| the file", "| f16 |", "| f32 |"))}
+    twin = rows["twin in F32, `--exact --kv f32`"]
+    assert rows["the file, `--exact --kv f32`"] == twin
+    for what, measured in (("the file, `--kv f32`", rows["f32"]), ("the file, as it runs without options", rows["f16"])):
+        assert rows[what] == measured[1:] == pytest.approx(twin, rel=5e-3)
+
+
 CACHED = {"smollm2-135m-instruct-q4_1": "SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m": "gemma-3-270m-q4_k_m.gguf"}
 
 if not SANITIZED:  # minutes
