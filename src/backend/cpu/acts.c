@@ -45,10 +45,15 @@ void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, 
     acts->tokens = tokens;
     acts->width = width;
     acts->fine = fine;
+    acts->needs = AF_NEEDS_ALL;
     acts->blocks = acts->block_end = (width + AF_BLOCK - 1) / AF_BLOCK;
     acts->lanes = 1;
     while (acts->lanes < tokens && acts->lanes < AF_LANES) acts->lanes *= 2;
     assert(tokens <= (fine ? acts->max_tokens / 2 : acts->max_tokens) && width <= acts->max_width);
+}
+
+void af_acts_need(af_acts *acts, uint32_t needs) {
+    acts->needs = needs;
 }
 
 void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end) {

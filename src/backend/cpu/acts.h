@@ -41,6 +41,7 @@ struct af_acts {
     uint32_t first, block_begin, block_end; /* all of them, but while a part is quantized */
     uint32_t tokens, width;
     bool fine;
+    uint32_t needs;  /* af_needs: what is not needed is not stored, for it would be mostly misses */
     uint32_t blocks; /* of 32 columns; a width that is no multiple of 32 is never quantized */
     uint32_t lanes;  /* 1, 2, 4, 8 or 16 tokens side by side */
 
@@ -71,11 +72,14 @@ AF_LAYOUT_INLINE void af_acts_finish_block(af_acts *a, size_t at, float d, int32
     int32_t both = first + second;
     a->d[at] = d;
     a->sum[at] = d * (float)both;
+    if (a->needs & AF_NEEDS_STARTS) {
+        a->start[AF_START_8][at] = -8 * both;
+        a->start[AF_START_16][at] = -16 * both;
+        a->start[AF_START_128][at] = -128 * both;
+    }
+    if (!(a->needs & AF_NEEDS_HALVES)) return;
     a->sum_first[at] = d * (float)first;
     a->sum_second[at] = d * (float)second;
-    a->start[AF_START_8][at] = -8 * both;
-    a->start[AF_START_16][at] = -16 * both;
-    a->start[AF_START_128][at] = -128 * both;
     a->start[AF_START_4_FIRST][at] = -4 * first;
     a->start[AF_START_4_SECOND][at] = -4 * second;
     a->start[AF_START_32_FIRST][at] = -32 * first;

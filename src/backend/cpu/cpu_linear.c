@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define TASKS_A_THREAD 8u /* so that a slow core holds up the others little */
+#define ROWS_AHEAD     8u /* whose residuals are fetched */
+#define LINE_FLOATS    16u
 #define EVEN_PANELS    2u /* 32 columns: what is quantized together */
 
 /* ---- The product ---- */
@@ -130,6 +132,7 @@ static void take_rows(af_cpu *cpu, const void *job, uint32_t begin, uint32_t end
 void af_cpu_take_in(af_cpu *cpu, const af_cpu_intake *take, uint32_t count) {
     const af_cpu_rows *from = take->fill ? &cpu->normed : take->in;
     af_acts_set(cpu->acts, from->p, from->stride, count, take->width, take->fine);
+    af_acts_need(cpu->acts, take->needs);
     if (take->fill && !take->floats && (size_t)take->width * AF_LANES <= AF_CPU_ASIDE)
         af_cpu_worker_ranges(cpu, take_int8, take, count, take->width);
     else if (take->fill || take->quantize)
@@ -141,6 +144,12 @@ static bool any_takes(const af_cpu_op *op, uint32_t parts, bool int8) {
     for (uint32_t i = 0; i < parts; i++)
         if (af_packed_wants_int8(op->packed[i]) == int8) return true;
     return false;
+}
+
+static uint32_t needs_of(const af_cpu_op *op, uint32_t parts) {
+    uint32_t needs = 0;
+    for (uint32_t i = 0; i < parts; i++) needs |= af_packed_needs(op->packed[i]);
+    return needs;
 }
 
 /* ---- Linear ---- */
@@ -187,9 +196,16 @@ static void chain(const af_cpu_product *p, const af_cpu_piece *piece) {
     af_acts_quantize_part(p->cpu->chained, p->cpu->isa, &part);
 }
 
+/* Asks for what a few tokens on will be added to: rows are further apart than processors look ahead. */
+static void expect_residual(const af_cpu_product *p, const af_cpu_piece *piece, uint32_t token) {
+    const float *residual = token < piece->last ? residual_row(p->cpu, &p->op->op->u.linear, token) : NULL;
+    for (uint32_t i = piece->begin; residual && i < piece->end; i += LINE_FLOATS) __builtin_prefetch(residual + i);
+}
+
 static void finish_linear(const af_cpu_product *p, const af_cpu_piece *piece) {
     const af_op_linear *l = &p->op->op->u.linear;
     for (uint32_t t = piece->first; t < piece->last; t++) {
+        if (l->post.kind == AF_NORM_NONE) expect_residual(p, piece, t + ROWS_AHEAD);
         activate(p, piece, t);
         if (l->post.kind != AF_NORM_NONE || l->part_count - (l->combine == AF_COMBINE_GLU) != 1) continue;
         const float *residual = residual_row(p->cpu, l, t);
@@ -240,6 +256,7 @@ static void take_linear(af_cpu *cpu, const af_cpu_op *op) {
                                 .quantize = any_takes(op, l->part_count, true),
                                 .floats = any_takes(op, l->part_count, false),
                                 .fine = op->fine,
+                                .needs = needs_of(op, l->part_count),
                                 .rounding = rounding};
     af_cpu_take_in(cpu, &take, cpu->batch->token_count);
 }
@@ -253,7 +270,10 @@ void af_cpu_linear(af_cpu *cpu, const af_cpu_op *op) {
         exchange(cpu);
     else
         take_linear(cpu, op);
-    if (chained) af_acts_set(cpu->chained, NULL, 0, tokens, l->parts[0].w.rows, op[1].fine);
+    if (chained) {
+        af_acts_set(cpu->chained, NULL, 0, tokens, l->parts[0].w.rows, op[1].fine);
+        af_acts_need(cpu->chained, needs_of(op + 1, op[1].op->u.linear.part_count));
+    }
     af_cpu_product p = {.cpu = cpu,
                         .op = op,
                         .tokens = tokens,
@@ -301,6 +321,7 @@ void af_cpu_head(af_cpu *cpu, const af_cpu_op *op) {
                                 .quantize = any_takes(op, 1, true),
                                 .floats = any_takes(op, 1, false),
                                 .fine = op->fine,
+                                .needs = needs_of(op, 1),
                                 .rounding = af_cpu_rounding(cpu, &head->w)};
     af_cpu_take_in(cpu, &take, cpu->row_count);
     af_cpu_product p = {

@@ -16,6 +16,7 @@ typedef struct af_cpu_intake {
     bool fill;             /* rows are normed or gathered, into cpu->normed where floats are wanted */
     bool quantize, floats; /* what the matrices multiply */
     bool fine;
+    uint32_t needs;    /* af_acts_need */
     uint32_t rounding; /* af_backend_options.rounding where it applies; 0: none */
 } af_cpu_intake;
 

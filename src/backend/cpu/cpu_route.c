@@ -96,6 +96,7 @@ void af_cpu_route(af_cpu *cpu, const af_cpu_op *op) {
                                 .quantize = af_packed_wants_int8(op->packed[0]),
                                 .floats = !af_packed_wants_int8(op->packed[0]),
                                 .fine = op->fine,
+                                .needs = af_packed_needs(op->packed[0]),
                                 .rounding = rounding};
     af_cpu_take_in(cpu, &take, tokens);
     af_cpu_product p = {

@@ -126,6 +126,17 @@ AF_LAYOUT_INLINE uint32_t af_layout_value_bits(af_layout l) { /* of what a code 
     return l.book == AF_BOOK_NONE ? l.bits : l.offset == 128 ? 8 : l.offset == 16 ? 5 : 4;
 }
 
+/* What kernels of a layout need of a block of activations beside its scale and sum. */
+typedef enum af_needs {
+    AF_NEEDS_STARTS = 1, /* sums times an offset */
+    AF_NEEDS_HALVES = 2, /* sums of 16 columns, and those times an offset */
+    AF_NEEDS_ALL = AF_NEEDS_STARTS | AF_NEEDS_HALVES
+} af_needs;
+
+AF_LAYOUT_INLINE uint32_t af_layout_needs(af_layout l) {
+    return l.columns == 16 ? AF_NEEDS_HALVES : l.offset ? AF_NEEDS_STARTS : 0;
+}
+
 AF_LAYOUT_INLINE float af_layout_unit(af_layout l) {
     return 1.0f / (float)(1u << l.unit);
 }

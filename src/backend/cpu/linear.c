@@ -45,6 +45,19 @@ bool af_packed_wants_int8(const af_packed *packed) {
     return !packed->exact && packed->kind < AF_PANEL_F32;
 }
 
+uint32_t af_packed_needs(const af_packed *packed) {
+    if (packed->exact) return 0;
+    switch (packed->kind) {
+#define X(name, TYPE, ...)                                                                                             \
+    case AF_PANEL_##TYPE:                                                                                              \
+        return af_layout_needs((af_layout){__VA_ARGS__});
+        AF_LAYOUTS(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
 size_t af_linear_scratch_bytes(const af_packed *packed) {
     if (packed->exact) return (size_t)packed->w.cols * AF_PANEL * sizeof(float);
     return af_packed_wants_int8(packed) ? (size_t)(packed->w.cols / AF_BLOCK) * AF_SCRATCH_BLOCK : 0;

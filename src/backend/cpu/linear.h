@@ -58,6 +58,9 @@ void af_acts_close(af_acts *acts);
  * bits in place of 8: twice the work, and the room of two tokens for each. Meant for the head, whose rounding nothing
  * averages out before it is seen: in SmolLM2 it is two fifths of all divergence from exact. */
 void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width, bool fine);
+/* Says, after af_acts_set, what will be multiplied: all that af_packed_needs gives for it. Else whatever may be. */
+uint32_t af_packed_needs(const af_packed *packed);
+void af_acts_need(af_acts *acts, uint32_t needs);
 /* Quantizes rows token_begin .. token_end - 1 to int8 (call from pool tasks, disjoint ranges). */
 void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end);
 /* The same for some columns, multiples of 32, of some tokens, from where they lie: x is their first. */

@@ -272,11 +272,14 @@ INLINE void finish_blocks(af_acts *a, size_t at, vf d, vi first, vi second) {
     vi both = add_ints(first, second);
     store(a->d + at, d);
     store(a->sum + at, mul(d, to_float(both)));
+    if (a->needs & AF_NEEDS_STARTS) {
+        store_ints(a->start[AF_START_8] + at, (vi)(-8 * (v32)both));
+        store_ints(a->start[AF_START_16] + at, (vi)(-16 * (v32)both));
+        store_ints(a->start[AF_START_128] + at, (vi)(-128 * (v32)both));
+    }
+    if (!(a->needs & AF_NEEDS_HALVES)) return;
     store(a->sum_first + at, mul(d, to_float(first)));
     store(a->sum_second + at, mul(d, to_float(second)));
-    store_ints(a->start[AF_START_8] + at, (vi)(-8 * (v32)both));
-    store_ints(a->start[AF_START_16] + at, (vi)(-16 * (v32)both));
-    store_ints(a->start[AF_START_128] + at, (vi)(-128 * (v32)both));
     store_ints(a->start[AF_START_4_FIRST] + at, (vi)(-4 * (v32)first));
     store_ints(a->start[AF_START_4_SECOND] + at, (vi)(-4 * (v32)second));
     store_ints(a->start[AF_START_32_FIRST] + at, (vi)(-32 * (v32)first));
