@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What `make check` and, after that, `make check-all` run once setup.sh has installed what they need.
 #
-# check.sh fast: a virtual environment and the test models, then every test twice: the build with AddressSanitizer and
-#                UBSan, and the release build, whose ctest summary is the closing word.
+# check.sh fast: a virtual environment and the test models, then every test twice, but for a few that take minutes there:
+#                the build with AddressSanitizer and UBSan, and the release build, whose ctest summary is the closing word.
 # check.sh kernels: the time of every CPU kernel, beside what the machine's bounds allow (make bench-kernels).
-# check.sh slow: clang, ThreadSanitizer, a minute of each fuzzer, aarch64 in qemu, the sweeps marked slow, and the release
-#                build again.
+# check.sh slow: the tests that AddressSanitizer was spared, clang, ThreadSanitizer, a minute of each fuzzer, aarch64 in
+#                qemu, the sweeps marked slow, and the release build again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -62,7 +62,7 @@ fast() {
     models
     build asan
     build check
-    run_tests asan -LE slow
+    run_tests asan -LE 'slow|long'
     run_tests check -LE slow
 }
 
@@ -83,6 +83,7 @@ kernels() {
 }
 
 slow() {
+    run_tests asan -L long
     build clang
     run_tests clang -L unit
     build tsan
