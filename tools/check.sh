@@ -5,7 +5,7 @@
 #                the build with AddressSanitizer and UBSan, and the release build, whose ctest summary is the closing word.
 # check.sh kernels: the time of every CPU kernel, beside what the machine's bounds allow (make bench-kernels).
 # check.sh slow: the tests that AddressSanitizer was spared, clang, ThreadSanitizer, a minute of each fuzzer, aarch64 in
-#                qemu, the sweeps marked slow, and the release build again.
+#                qemu, the sweeps marked slow, and the release build's unit tests again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -94,7 +94,7 @@ slow() {
     build fuzz fuzzers
     run_tests fuzz -R '_fuzz$'
     aarch64
-    run_tests check # once more: what is slow, and what the machine's mood may change
+    run_tests check -L 'slow|unit' # what is slow; and once more what threads may do in another order
 }
 
 "$1"
