@@ -55,11 +55,13 @@ typedef struct af_acts af_acts;
 int af_acts_open(uint32_t max_tokens, uint32_t max_width, af_acts **out, af_error *error);
 void af_acts_close(af_acts *acts);
 /* Points at x (tokens rows of width floats, `stride` floats apart) and forgets what was quantized. `fine` asks for 11
- * bits in place of 8: twice the work, and the room of two tokens for each. Meant for the head, whose rounding nothing
- * averages out before it is seen: in SmolLM2 it is two fifths of all divergence from exact. */
+ * bits in place of 8: twice the products of bytes (tiles of short codes: no more), and the room of two tokens for each.
+ * Meant for the head, whose rounding nothing averages out before it is seen: in SmolLM2 it is two fifths of all
+ * divergence from exact. */
 void af_acts_set(af_acts *acts, const float *x, size_t stride, uint32_t tokens, uint32_t width, bool fine);
-/* Says, after af_acts_set, what will be multiplied: all that af_packed_needs gives for it. Else whatever may be. */
+/* What a matrix needs of rounded activations (layout.h, af_needs). */
 uint32_t af_packed_needs(const af_packed *packed);
+/* After af_acts_set: that of all matrices to come. Until it is said, whatever any may need is made. */
 void af_acts_need(af_acts *acts, uint32_t needs);
 /* Quantizes rows token_begin .. token_end - 1 to int8 (call from pool tasks, disjoint ranges). */
 void af_acts_quantize(af_acts *acts, af_isa isa, uint32_t token_begin, uint32_t token_end);

@@ -302,7 +302,7 @@ INLINE void multiply_groups(af_layout l, bool fine, const af_panel_job *job, con
                   .codes = job->scratch,
                   .products = products};
     for (uint32_t i = 0; i < AHEAD; i++) make_next(l, fine, &p);
-    for (uint32_t first = job->begin; first < job->end; first += AF_LANES, minima++) {
+    for (uint32_t first = job->begin; first < job->end; first += AF_LANES, minima += l.minimum) {
         const uint32_t left = job->end - first, count = left < AF_LANES ? left : AF_LANES;
         vf sums[AF_LANES];
         UNROLL

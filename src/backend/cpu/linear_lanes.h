@@ -94,7 +94,7 @@ INLINE void hold_minima(af_layout l, uint32_t T, const af_panel_job *job, size_t
     __asm__ volatile("" : : "r"(held) : "memory"); /* or compilers would keep them in registers */
 }
 
-/* Strands t .. t + tokens - 1 of one group, tokens <= T; what lies up to T is computed and dropped. */
+/* Tokens t .. t + tokens - 1 of one group, tokens <= T; what lies up to T is computed and dropped. */
 INLINE void tile(af_layout l, uint32_t T, const af_panel_job *job, uint32_t t, uint32_t tokens, uint32_t pass) {
     const af_acts *a = job->acts;
     const unsigned char *p = job->panel;
