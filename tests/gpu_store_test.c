@@ -7,14 +7,13 @@
 #include <cmocka.h>
 
 #include "backend/webgpu/gpu_store.h"
+#include "base/os.h"
+#include "temp_file.h"
 
 #include <dirent.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+#include <sys/wait.h>
 
 static char folder[64];
 
@@ -144,6 +143,48 @@ static void nothing_is_kept_where_nothing_may_be(void **state) {
     assert_null(af_gpu_store_open());
 }
 
+/* ---- Inside a server's sandbox ---- */
+
+static void unset_folder(void) {
+    unsetenv("AIRFRAME_PIPELINE_CACHE");
+    setenv("XDG_CACHE_HOME", temp_path("not/there/yet"), 1);
+    setenv("AIRFRAME_WEBGPU_LIB", "/usr/lib/libwebgpu_dawn.so", 1);
+}
+
+static void name_folder(void) {
+    setenv("AIRFRAME_PIPELINE_CACHE", temp_path("named"), 1);
+}
+
+/* In a child: nothing brings its rights back. */
+static void keep_in_sandbox(void (*prepare)(void)) {
+    const pid_t child = fork();
+    if (child == 0) {
+        af_sandbox *sandbox;
+        unsigned in_force;
+        prepare();
+        if (af_sandbox_open(&sandbox, NULL) || af_sandbox_allow_gpu(sandbox, NULL)) _exit(2);
+        if (af_sandbox_enter(sandbox, &in_force, NULL)) _exit(3);
+        af_gpu_store *s = af_gpu_store_open();
+        if (!s) _exit(4);
+        save(s, "a", "kept", 4);
+        const bool kept = holds(s, "a", "kept");
+        af_gpu_store_close(s);
+        _exit(kept ? 0 : 5);
+    }
+    int status = -1;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+}
+
+static void a_sandbox_leaves_the_folder_and_makes_it(void **state) {
+    struct stat s;
+    assert_int_not_equal(stat(temp_path("not"), &s), 0);
+    keep_in_sandbox(unset_folder);
+    assert_int_equal(stat(temp_path("not/there/yet/shimmy/pipelines"), &s), 0);
+    keep_in_sandbox(name_folder);
+    assert_int_equal(stat(temp_path("named"), &s), 0);
+}
+
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, new_folder, remove_folder)
 
 int main(void) {
@@ -154,6 +195,7 @@ int main(void) {
         FRESH(a_key_of_absurd_length_is_never_read),
         FRESH(the_folder_is_bounded_and_loses_what_was_used_least),
         FRESH(nothing_is_kept_where_nothing_may_be),
+        cmocka_unit_test(a_sandbox_leaves_the_folder_and_makes_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

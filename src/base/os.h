@@ -40,6 +40,11 @@ int af_os_read_file(const char *path, size_t ceiling, char **text, size_t *size,
 /* The absolute path with links resolved; false if it does not exist. */
 bool af_os_real_path(const char *path, char *out, size_t out_size);
 const char *af_os_home(void); /* never NULL */
+/* A path below the folder where this user's programs keep what they can make again: $XDG_CACHE_HOME, which counts only
+ * if it is absolute, else ~/.cache. False if it does not fit. */
+bool af_os_cache_path(const char *below, char *out, size_t out_size);
+/* Makes the folder and those above it that are missing, for this user alone. What cannot be made is not there. */
+void af_os_make_folders(const char *path);
 
 /* ---- Memory ---- */
 
@@ -153,7 +158,7 @@ int af_sandbox_open(af_sandbox **out, af_error *error);
 void af_sandbox_close(af_sandbox *sandbox); /* of one that was not entered; NULL does nothing */
 /* A file, or a folder with all that is or will be in it. What is not there is passed over. */
 int af_sandbox_allow(af_sandbox *sandbox, af_allow what, const char *path, af_error *error);
-/* The GPUs' nodes, their drivers' files, and the caches of shaders that drivers write. */
+/* The GPUs' nodes, their drivers' files, and the caches of shaders that drivers and Dawn write, which are made. */
 int af_sandbox_allow_gpu(af_sandbox *sandbox, af_error *error);
 /* *in_force has AF_SANDBOX_... of what this system enforces, which may be nothing. Frees the sandbox, after failure
  * too. */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -133,4 +134,21 @@ bool af_os_real_path(const char *path, char *out, size_t out_size) {
 const char *af_os_home(void) {
     const char *home = getenv("HOME");
     return home && *home ? home : "/";
+}
+
+bool af_os_cache_path(const char *below, char *out, size_t out_size) {
+    const char *named = getenv("XDG_CACHE_HOME");
+    const bool given = named && *named == '/';
+    const int n = snprintf(out, out_size, "%s%s/%s", given ? named : af_os_home(), given ? "" : "/.cache", below);
+    return n > 0 && (size_t)n < out_size;
+}
+
+void af_os_make_folders(const char *path) {
+    char *copy = strdup(path);
+    for (char *slash = copy; slash && (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
+        *slash = 0;
+        mkdir(copy, 0700);
+    }
+    if (copy) mkdir(copy, 0700);
+    free(copy);
 }

@@ -73,30 +73,26 @@ static const struct variable {
     {AF_ALLOW_CHANGE, "MESA_SHADER_CACHE_DIR"},
     {AF_ALLOW_CHANGE, "__GL_SHADER_DISK_CACHE_PATH"},
     {AF_ALLOW_CHANGE, "CUDA_CACHE_PATH"},
+    {AF_ALLOW_CHANGE, "AIRFRAME_PIPELINE_CACHE"},
 };
 
-/* Where drivers keep compiled shaders; without, every start compiles again. "$" is the folder of users' caches. They
- * are made here if `node` shows that theirs is the GPU, because a driver may not make anything beside them. */
+/* Where compiled shaders are kept; without, every start compiles again, which took Dawn 3.5 s in place of 0.5 on an
+ * H200. "$" is the folder of users' caches. They are made here, and it too, because nothing may be made beside them
+ * later: those of drivers if `node` shows that theirs is the GPU. */
 static const struct cache {
     const char *node, *path;
 } caches[] = {
-    {"/dev/dri", "$/mesa_shader_cache"},      {"/dev/dri", "$/mesa_shader_cache_db"},
-    {"/dev/dri", "$/radv_builtin_shaders64"}, {"/dev/nvidiactl", "~/.nv"},
-    {"/dev/nvidiactl", "$/nvidia"},
+    {"/dev/dri", "$mesa_shader_cache"},      {"/dev/dri", "$mesa_shader_cache_db"},
+    {"/dev/dri", "$radv_builtin_shaders64"}, {"/dev/nvidiactl", "~/.nv"},
+    {"/dev/nvidiactl", "$nvidia"},
 };
 
-static const char *folder_of_caches(char out[PATH_SIZE]) {
-    const char *named = getenv("XDG_CACHE_HOME");
-    if (named && *named) return named;
-    snprintf(out, PATH_SIZE, "%s/.cache", af_os_home());
-    return out;
-}
+static const char dawn_cache[] = "$shimmy/pipelines"; /* backend/webgpu/gpu_store.h */
 
 /* Puts the home folder in the place of ~ and that of caches in the place of $. */
 static void expand(const char *path, char out[PATH_SIZE]) {
-    char caches_there[PATH_SIZE];
-    const char *before = *path == '~' ? af_os_home() : *path == '$' ? folder_of_caches(caches_there) : "";
-    snprintf(out, PATH_SIZE, "%s%s", before, path + (*before != 0));
+    if (*path == '$' && af_os_cache_path(path + 1, out, PATH_SIZE)) return;
+    snprintf(out, PATH_SIZE, "%s%s", *path == '~' ? af_os_home() : "", path + (*path == '~'));
 }
 
 static int allow_rows(af_sandbox *sandbox, const row *rows, size_t count, af_error *error) {
@@ -120,16 +116,21 @@ static int allow_variable(af_sandbox *sandbox, const struct variable *variable, 
         char path[PATH_SIZE];
         n = strcspn(value, ":");
         snprintf(path, sizeof path, "%.*s", (int)(n < PATH_SIZE ? n : 0), value);
+        if (n && variable->what == AF_ALLOW_CHANGE) mkdir(path, 0700);
         if (n) status = af_sandbox_allow(sandbox, variable->what, path, error);
     }
     return status;
 }
 
-static int allow_cache(af_sandbox *sandbox, const struct cache *cache, af_error *error) {
+static int allow_cache(af_sandbox *sandbox, const char *cache, bool wanted, af_error *error) {
     char path[PATH_SIZE];
-    expand(cache->path, path);
-    if (af_os_stat(cache->node).kind != AF_FILE_NONE) mkdir(path, 0700);
+    expand(cache, path);
+    if (wanted) af_os_make_folders(path);
     return af_sandbox_allow(sandbox, AF_ALLOW_CHANGE, path, error);
+}
+
+static bool is_there(const char *node) {
+    return af_os_stat(node).kind != AF_FILE_NONE;
 }
 
 typedef struct nvidia {
@@ -148,11 +149,14 @@ static bool allow_nvidia(void *user, const char *name) {
     return !n->status;
 }
 
-/* Dawn is loaded from there (backend/webgpu/gpu_loader.c). */
+/* Dawn is loaded from there (backend/webgpu/gpu_loader.c), or from where AIRFRAME_WEBGPU_LIB says. */
 static int allow_dawn(af_sandbox *sandbox, af_error *error) {
     char path[PATH_SIZE];
-    if (!af_os_beside_executable("libwebgpu_dawn.so", path, sizeof path)) return 0;
-    return af_sandbox_allow(sandbox, AF_ALLOW_READ, path, error);
+    const char *named = getenv("AIRFRAME_WEBGPU_LIB"), *kept = getenv("AIRFRAME_PIPELINE_CACHE");
+    const bool beside = af_os_beside_executable("libwebgpu_dawn.so", path, sizeof path);
+    const int status = beside ? af_sandbox_allow(sandbox, AF_ALLOW_READ, path, error) : 0;
+    if (status || kept || !(beside || (named && *named))) return status;
+    return allow_cache(sandbox, dawn_cache, true, error);
 }
 
 int af_sandbox_allow_gpu(af_sandbox *sandbox, af_error *error) {
@@ -162,7 +166,7 @@ int af_sandbox_allow_gpu(af_sandbox *sandbox, af_error *error) {
     for (size_t i = 0; i < sizeof variables / sizeof *variables && !status; i++)
         status = allow_variable(sandbox, &variables[i], error);
     for (size_t i = 0; i < sizeof caches / sizeof *caches && !status; i++)
-        status = allow_cache(sandbox, &caches[i], error);
+        status = allow_cache(sandbox, caches[i].path, is_there(caches[i].node), error);
     if (!status) status = allow_dawn(sandbox, error);
     if (!status) af_os_list("/dev", allow_nvidia, &nodes, NULL);
     return status ? status : nodes.status;

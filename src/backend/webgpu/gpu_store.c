@@ -48,29 +48,14 @@ static int64_t now(af_gpu_store *s) {
 
 /* ---- The folder ---- */
 
-static af_folder *open_below(const char *path, const char *name, char *out, size_t room) {
-    af_folder *folder = NULL;
-    const int n = snprintf(out, room, "%s%s", path, name);
-    if (n > 0 && (size_t)n < room && af_folder_open(out, &folder, NULL) != AF_OK) folder = NULL;
-    return folder;
-}
-
-/* Each folder of the path is made where the one above is there. */
-static af_folder *open_default(void) {
-    char cache[4096], ours[4096], pipelines[4096];
-    const char *base = getenv("XDG_CACHE_HOME");
-    const bool given = base && *base == '/';
-    af_folder_close(open_below(given ? base : af_os_home(), given ? "" : "/.cache", cache, sizeof cache));
-    af_folder_close(open_below(cache, "/shimmy", ours, sizeof ours));
-    return open_below(ours, "/pipelines", pipelines, sizeof pipelines);
-}
-
+/* A server's sandbox allows the same two (base/os_sandbox_paths_linux.c). */
 static af_folder *open_folder(void) {
+    char path[4096];
     const char *asked = getenv("AIRFRAME_PIPELINE_CACHE");
     af_folder *folder = NULL;
-    if (!asked) return open_default();
-    if (!*asked || af_folder_open(asked, &folder, NULL) != AF_OK) return NULL;
-    return folder;
+    if (asked ? !*asked : !af_os_cache_path("shimmy/pipelines", path, sizeof path)) return NULL;
+    if (!asked) af_os_make_folders(path);
+    return af_folder_open(asked ? asked : path, &folder, NULL) == AF_OK ? folder : NULL;
 }
 
 static bool is_ours(const char *name) {
