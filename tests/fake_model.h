@@ -243,18 +243,19 @@ static inline void fake_state(fake_backend *b, const af_batch_token *token) {
 
 /* As backend.h says, for a row whose logits fall with the id from its best on; one in `strays` is wrong. */
 static inline int32_t fake_draw(fake_backend *b, const float *logits, const af_draw *draw) {
-    float all = 0, weights[AF_TOP_MOST];
-    int32_t best = 0, ids[AF_TOP_MOST], drawn = -1;
+    const uint32_t most = draw->top_k ? draw->top_k : FAKE_VOCABULARY;
+    float all = 0, weights[FAKE_VOCABULARY];
+    int32_t best = 0, ids[FAKE_VOCABULARY], drawn = -1;
     for (int32_t i = 1; i < FAKE_VOCABULARY; i++) best = logits[i] > logits[best] ? i : best;
-    for (uint32_t k = 0; k < draw->top_k; k++) {
+    for (uint32_t k = 0; k < most; k++) {
         ids[k] = (best + (int32_t)k) % FAKE_VOCABULARY;
         all += weights[k] = expf((logits[ids[k]] - logits[best]) * draw->scale);
     }
-    if (draw->top_p < 1 || draw->min_p > 0) b->fault = "this device draws by top_k alone";
+    if (draw->top_p < 1 || draw->min_p > 0) b->fault = "this device knows no top_p and no min_p";
     float left = draw->unit * all;
     for (int32_t id = 0; id < FAKE_VOCABULARY && (drawn < 0 || left >= 0); id++) {
         const uint32_t k = (uint32_t)(id - best + FAKE_VOCABULARY) % FAKE_VOCABULARY;
-        if (k >= draw->top_k) continue;
+        if (k >= most) continue;
         drawn = id;
         left -= weights[k];
     }
@@ -426,7 +427,7 @@ static inline fake_backend *fake_open(const af_plan *plan) {
                                        .close = fake_close};
     fake_backend *b = calloc(1, sizeof *b);
     b->base.ops = &ops;
-    b->base.draws = ops.in_flight > 1;
+    b->base.draws_top = b->base.draws_whole = ops.in_flight > 1;
     b->plan = plan;
     b->kind = "fake";
     b->mutex = af_mutex_open();

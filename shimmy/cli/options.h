@@ -40,7 +40,8 @@ typedef struct shimmy_options {
     bool json, help;
 
     /* Which model, and how it runs. */
-    const char *model_path, *model_dirs, *chat_template, *device, *gpu_layers, *kv, *cache_ram, *cache_dir, *cache_disk, *speculate;
+    const char *model_path, *model_dirs, *chat_template, *device, *gpu_layers, *kv, *cache_ram, *cache_dir, *cache_disk,
+        *speculate;
     int64_t ctx, parallel, queue, threads, prefill_chunk, n_cpu_moe, keep;
     bool exact, cpu_moe, context_shift, pin_threads;
 

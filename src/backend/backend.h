@@ -87,12 +87,12 @@ typedef enum af_choose {
 
 #define AF_TOP_MOST 64
 
-/* How a token is drawn of a row's best: their weights are exp((logit - best) * scale); of the top_k largest, those stay
- * that together make up top_p of the sum, then those of at least min_p; the token at `unit` (in [0, 1]) of what is left
- * is drawn, in order of ids. weights.h says it at length. */
+/* How a token is drawn of a row: weights are exp((logit - best) * scale); of the top_k largest, those stay that
+ * together make up top_p of the sum, then those of at least min_p; the token at `unit` (in [0, 1]) of what is left is
+ * drawn, in order of ids. weights.h says it at length. */
 typedef struct af_draw {
     float scale;    /* 1 / temperature */
-    uint32_t top_k; /* 1 to AF_TOP_MOST */
+    uint32_t top_k; /* of a TOP row: 1 to AF_TOP_MOST; of a LOGITS row: 0, all of it */
     float top_p, min_p, unit;
 } af_draw;
 
@@ -108,7 +108,7 @@ typedef struct af_batch_token {
     uint32_t seq; /* index into af_batch.seqs */
     uint32_t position;
     af_choose choose;
-    const af_draw *draw; /* of a TOP row, where a later batch of the flight takes its token; NULL: none does */
+    const af_draw *draw; /* where a later batch of the flight takes a TOP or LOGITS row's token; NULL: none does */
 } af_batch_token;
 
 /* Tokens of one sequence stand in rising order of position, without gaps; their pages are already assigned. */
@@ -123,7 +123,7 @@ typedef struct af_batch {
  * in the batch's order. Lives until the next submit. */
 typedef struct af_result {
     uint32_t row_count;
-    const int32_t *ids;         /* (rows): the choice of GREEDY rows; of TOP rows with a draw what the device drew, in
+    const int32_t *ids;         /* (rows): the choice of GREEDY rows; of rows with a draw what the device drew, in
                                    arithmetic of its own: who has the row draws again; others: -1 or any token */
     const float *const *logits; /* (rows): the row of LOGITS and TOP rows; NULL for GREEDY rows, and for a TOP row with
                                    a draw that the device would have had to be asked for again */
@@ -184,7 +184,8 @@ typedef struct af_backend_ops {
 
 struct af_backend {
     const af_backend_ops *ops;
-    bool draws;          /* a TOP row's token as af_draw says, so that steps may be in flight */
+    bool draws_top;      /* a TOP row's token about as af_draw says, so that steps may be in flight */
+    bool draws_whole;    /* a LOGITS row's */
     bool half_attention; /* the fast mode multiplies queries, keys, weights and values as half floats (sums are f32) */
 };
 

@@ -82,9 +82,8 @@ static const struct variable {
 static const struct cache {
     const char *node, *path;
 } caches[] = {
-    {"/dev/dri", "$mesa_shader_cache"},      {"/dev/dri", "$mesa_shader_cache_db"},
-    {"/dev/dri", "$radv_builtin_shaders64"}, {"/dev/nvidiactl", "~/.nv"},
-    {"/dev/nvidiactl", "$nvidia"},
+    {"/dev/dri", "$mesa_shader_cache"}, {"/dev/dri", "$mesa_shader_cache_db"}, {"/dev/dri", "$radv_builtin_shaders64"},
+    {"/dev/nvidiactl", "~/.nv"},        {"/dev/nvidiactl", "$nvidia"},
 };
 
 static const char dawn_cache[] = "$shimmy/pipelines"; /* backend/webgpu/gpu_store.h */

@@ -2,13 +2,15 @@
  *
  * A device that chooses a token itself need not wait for the host between steps: a step's input is "what row r of the
  * step before chose". So while the running jobs all decode in ways that the device knows (the best token; a draw from
- * the best few), steps are submitted ahead and collected in order, and the host's work (text, events, encoding the next
- * step) hides behind the device's. The flight ends, with everything collected, as soon as a job ends, is cancelled,
- * reaches its limit, or another waits to be admitted; what a job that ended was given beyond its end is dropped.
+ * the best few, or from all), steps are submitted ahead and collected in order, and the host's work (text, events,
+ * encoding the next step, drawing again) hides behind the device's. The flight ends, with everything collected, as soon
+ * as a job ends, is cancelled, reaches its limit, or another waits to be admitted; what a job that ended was given
+ * beyond its end is dropped.
  *
  * A drawn token is the sampler's all the same: the rows come back, the sampler draws of each with the same random
  * number, and what the device drew is no more than a guess at that, made so that the next step could begin. Sums of
- * floats in another order make it wrong once in many thousand tokens. The job is astray then: its steps in flight are
+ * floats in another order make it wrong once in many thousand tokens; a whole row's top_p and min_p, which it cuts
+ * coarsely, more often. The job is astray then: its steps in flight are
  * dropped, the flight ends, and the token that was drawn takes the place of the other, in the cache too. So the text
  * does not depend on whether steps were in flight. Recurrent states cannot be taken back: plans with them fly greedily
  * or not at all.
@@ -30,10 +32,16 @@ typedef struct flight {
     bool over; /* nothing more is submitted */
 } flight;
 
+static bool device_draws(const af_backend *backend, const af_batch_token *token, const af_job *job) {
+    if (token->choose == AF_CHOOSE_TOP) return backend->draws_top;
+    return token->choose == AF_CHOOSE_LOGITS && backend->draws_whole && !af_job_wants(job, token->position) &&
+           af_sampler_draws_whole(job->sampler);
+}
+
 static bool device_chooses(const af_engine *engine, const af_batch_token *token, const af_job *job) {
     if (token->choose == AF_CHOOSE_GREEDY) return true;
-    return token->choose == AF_CHOOSE_TOP && engine->backend->draws && engine->plan->carry_count == 0 &&
-           job->completion >= job->fly_from;
+    return engine->plan->carry_count == 0 && job->completion >= job->fly_from &&
+           device_draws(engine->backend, token, job);
 }
 
 bool af_step_can_run_ahead(const af_engine *engine) {
@@ -86,7 +94,7 @@ static af_batch next_batch(flight *f) {
         token->id = f->in_flight ? -1 : step->jobs[i]->last;
         token->from = f->in_flight ? f->tickets[f->in_flight - 1] : 0;
         token->from_row = i;
-        if (token->choose != AF_CHOOSE_TOP) continue;
+        if (token->choose == AF_CHOOSE_GREEDY) continue;
         step->draws[i] = af_sampler_draw(step->jobs[i]->sampler, f->in_flight);
         token->draw = &step->draws[i];
     }
@@ -126,8 +134,8 @@ static void take_choice(flight *f, const af_result *result, uint32_t i) {
         return;
     }
     job->done++;
-    const bool drawn = step->tokens[i].choose == AF_CHOOSE_TOP;
-    const int32_t id = drawn ? af_job_choose(job, result->logits[i]) : result->ids[i];
+    const bool greedy = step->tokens[i].choose == AF_CHOOSE_GREEDY;
+    const int32_t id = greedy ? result->ids[i] : af_job_choose(job, result->logits[i]);
     if (!af_step_take(f->engine, job, id)) {
         step->jobs[i] = NULL; /* it ended, and is gone */
         f->over = true;

@@ -209,13 +209,23 @@ bool af_sampler_takes_top(const af_sampler *s, uint32_t most) {
     return s->plain && !changes_row(s) && s->params.top_k > 0 && (uint32_t)s->params.top_k <= most;
 }
 
+/* A top_k of the vocabulary's size cuts nothing. */
+static uint32_t top_k_of(const af_sampler *s) {
+    const uint32_t k = (uint32_t)s->params.top_k;
+    return k < s->vocabulary ? k : 0;
+}
+
+bool af_sampler_draws_whole(const af_sampler *s) {
+    return s->plain && !changes_row(s) && !takes_best(&s->params) && top_k_of(s) == 0;
+}
+
 /* The plain chain takes one number a token, whatever the row is. */
 af_draw af_sampler_draw(const af_sampler *s, uint32_t ahead) {
     const af_sampling *p = &s->params;
     af_rng rng = s->rng;
     for (uint32_t i = 0; i < ahead; i++) af_rng_unit(&rng);
     return (af_draw){.scale = af_weights_scale(p->temperature),
-                     .top_k = (uint32_t)p->top_k,
+                     .top_k = top_k_of(s),
                      .top_p = p->top_p,
                      .min_p = p->min_p,
                      .unit = (float)af_rng_unit(&rng)};
@@ -236,7 +246,7 @@ static int32_t draw(af_sampler *s, const float *logits) {
     af_weights *w = &s->weights;
     double unit = af_rng_unit(&s->rng); /* one draw a token, whatever the row is */
     if (!af_weights_scan(w, logits)) return af_best_token(logits, s->vocabulary);
-    uint32_t top_k = (uint32_t)p->top_k < s->vocabulary ? (uint32_t)p->top_k : 0;
+    const uint32_t top_k = top_k_of(s);
     af_weights_compute(w, logits, p->temperature, top_k, p->min_p);
     if (top_k > 0) af_weights_keep_top_k(w, top_k);
     if (p->top_p < 1.0f) af_weights_keep_top_p(w, p->top_p);

@@ -33,8 +33,10 @@ void af_sampler_close(af_sampler *sampler);
 bool af_sampler_is_greedy(const af_sampler *sampler);
 /* True if the choice depends on the `most` largest logits alone, and those equal to them: any others may be -inf. */
 bool af_sampler_takes_top(const af_sampler *sampler, uint32_t most);
-/* What a device needs to draw as af_sampler_choose will, where af_sampler_takes_top: for the token after `ahead` more.
- */
+/* True if it draws from the whole row, as it is, by the plain chain without top_k. */
+bool af_sampler_draws_whole(const af_sampler *sampler);
+/* What a device needs to draw about as af_sampler_choose will, where one of these two is true: for the token after
+ * `ahead` more. */
 af_draw af_sampler_draw(const af_sampler *sampler, uint32_t ahead);
 /* Notes a token of the prompt, for penalties and DRY. Without memory to note it DRY forgets the text before it. */
 void af_sampler_accept(af_sampler *sampler, int32_t id);

@@ -46,7 +46,7 @@ static const struct {
     {"head", FAST, BLOCKS, 2e-2, 2e-1},
     {"experts", FAST, BLOCKS, 2e-2, 2e-1},
     {"route", FAST, BLOCKS, 2e-2, 2e-1},
-    {"routed", FAST, BLOCKS, 1, 10}, /* logits where rounding may choose another expert: no chance hit, no more */
+    {"routed", FAST, BLOCKS, 1, 10},   /* logits where rounding may choose another expert: no chance hit, no more */
     {"routed", HALF, ANY, 2e-2, 2e-1}, /* attention's, carried on past a choice of experts */
     {"routed", BOTH, ANY, 2e-3, 2e-2},
     {"logits", FAST, BLOCKS, 0.25, 2.5},

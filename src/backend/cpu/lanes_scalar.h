@@ -1,4 +1,5 @@
-/* lanes_scalar.h - sixteen floats in plain C: the reference, and what machines without vectors of ours run (see lanes.h). */
+/* lanes_scalar.h - sixteen floats in plain C: the reference, and what machines without vectors of ours run (see
+ * lanes.h). */
 #ifndef AF_CPU_LANES_SCALAR_H
 #define AF_CPU_LANES_SCALAR_H
 

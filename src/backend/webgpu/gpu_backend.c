@@ -220,6 +220,8 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     make(b, &b->bests, (uint64_t)b->options.max_rows * AF_GPU_ARGMAX_PARTS * 8, "choices", status, error);
     make(b, &b->tops, af_gpu_tops_bytes(b, b->options.max_rows), "choices", status, error);
     make(b, &b->draws, (uint64_t)b->options.max_rows * AF_GPU_DRAW_WORDS * 4, "choices", status, error);
+    make(b, &b->spreads, (uint64_t)b->options.max_rows * 2 * AF_GPU_SPREAD_BINS * 4, "choices", status, error);
+    make(b, &b->weighed, (uint64_t)b->options.max_rows * AF_GPU_ARGMAX_PARTS * 4, "choices", status, error);
     make(b, &b->choices, (uint64_t)AF_GPU_IN_FLIGHT * b->options.max_rows * 4, "choices", status, error);
     make(b, &b->parts, parts_bytes(plan), "attention", status, error);
     make(b, &b->batch_info, info_bytes(b), "a batch", status, error);
@@ -272,11 +274,11 @@ static void open_results(af_gpu_backend *b, int *status, af_error *error) {
 
 static void release_buffers(af_gpu_backend *b) {
     af_gpu *gpu = b->gpu;
-    WGPUBuffer *const single[] = {&b->small,          &b->normed,    &b->packets,   &b->attended_packets,
-                                  &b->hidden_packets, &b->raw,       &b->logits,    &b->states,
-                                  &b->bests,          &b->choices,   &b->parts,     &b->batch_info,
-                                  &b->tops,           &b->unused[0], &b->unused[1], &b->crossing,
-                                  &b->page,           &b->halves,    &b->factors,   &b->draws};
+    WGPUBuffer *const single[] = {
+        &b->small,   &b->normed,    &b->packets,   &b->attended_packets, &b->hidden_packets, &b->raw,
+        &b->logits,  &b->states,    &b->bests,     &b->choices,          &b->parts,          &b->batch_info,
+        &b->tops,    &b->unused[0], &b->unused[1], &b->crossing,         &b->page,           &b->halves,
+        &b->factors, &b->draws,     &b->spreads,   &b->weighed};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) af_gpu_buffer_free(gpu, *single[i]);
     for (af_value v = 0; b->values && v < b->plan->value_count; v++)
         if (!b->values[v].shared) af_gpu_buffer_free(gpu, b->values[v].buffer);
@@ -392,7 +394,8 @@ int af_webgpu_open(const char *device, const af_plan *plan, const af_backend_opt
     if (status == AF_OK) open_buffers(b, &status, error);
     open_results(b, &status, error);
     if (status == AF_OK) status = af_gpu_compile(b, error);
-    b->base.draws = af_gpu_lists_top(b);
+    b->base.draws_top = af_gpu_lists_top(b);
+    b->base.draws_whole = true;
     b->base.half_attention = b->prompt.count > 0;
     if (status != AF_OK) {
         gpu_close(&b->base);

@@ -35,6 +35,7 @@
 #define AF_GPU_TILE_WORDS   3  /* that describe one: its first token, how many, positions of its sequence */
 #define AF_GPU_STRETCHES    64 /* parts a context is cut into, at most */
 #define AF_GPU_ARGMAX_PARTS 64
+#define AF_GPU_SPREAD_BINS  1024 /* cut.wgsl */
 
 /* ---- Weights ---- */
 
@@ -81,8 +82,16 @@ typedef enum af_gpu_grid {
 } af_gpu_grid;
 
 /* What of a batch a step is for: all its tokens; the wanted rows; the wanted states; the wanted rows, where one's best
- * are; and where one is drawn from these. */
-typedef enum af_gpu_which { AF_GPU_ALL, AF_GPU_ROWS, AF_GPU_STATES, AF_GPU_TOPS, AF_GPU_DRAWS } af_gpu_which;
+ * are; where one is drawn from these; where one is drawn from all of its row; and where top_p cuts that. */
+typedef enum af_gpu_which {
+    AF_GPU_ALL,
+    AF_GPU_ROWS,
+    AF_GPU_STATES,
+    AF_GPU_TOPS,
+    AF_GPU_DRAWS,
+    AF_GPU_WHOLE,
+    AF_GPU_CUT
+} af_gpu_which;
 
 #define AF_GPU_PORTIONS 4 /* kernels for 1, 2, 4 and 8 tokens at a time */
 
@@ -110,7 +119,7 @@ typedef struct af_gpu_step {
 
 /* What a batch changes in the steps. */
 typedef struct af_gpu_shape {
-    uint32_t tokens, rows, top_rows, draw_rows, states, tiles, wide_tiles, runs;
+    uint32_t tokens, rows, top_rows, draw_rows, whole_rows, cut_rows, states, tiles, wide_tiles, runs;
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
     bool decode, prompt; /* that list runs; neither: the general one */
@@ -126,6 +135,10 @@ static inline uint32_t af_gpu_count_of(const af_gpu_step *step, const af_gpu_sha
         return shape->top_rows;
     case AF_GPU_DRAWS:
         return shape->draw_rows;
+    case AF_GPU_WHOLE:
+        return shape->whole_rows;
+    case AF_GPU_CUT:
+        return shape->cut_rows;
     case AF_GPU_ALL:
         break;
     }
@@ -147,10 +160,10 @@ typedef struct af_gpu_ticket {
     af_ticket ticket;    /* 0: free */
     uint64_t submission; /* of wgpu-native, to wait for this one alone */
     uint32_t row_count;
-    af_choose *choose;   /* (max_rows) */
-    WGPUBuffer readback; /* choices, then tops, then logits rows */
-    int mapped;          /* af_gpu_map */
-    bool any_logits, any_top, any_draw;
+    af_choose *choose;                                      /* (max_rows) */
+    WGPUBuffer readback;                                    /* choices, then tops, then logits rows */
+    int mapped;                                             /* af_gpu_map */
+    bool any_logits, any_top, any_draw, any_whole, any_cut; /* rows: drawn from its list; from all; from top_p of all */
     uint32_t state_count;
     WGPUBuffer state_readback; /* states, made when some are first wanted */
     int state_mapped;
@@ -170,7 +183,7 @@ typedef struct af_gpu_backend {
     WGPUBuffer small;
     uint64_t small_used, small_size;
     af_gpu_value *values; /* (plan->value_count) */
-    WGPUBuffer normed, raw, logits, states, choices, bests, tops, draws, parts, unused[2];
+    WGPUBuffer normed, raw, logits, states, choices, bests, tops, draws, spreads, weighed, parts, unused[2];
     WGPUBuffer packets, attended_packets, hidden_packets;
     WGPUBuffer halves, factors;      /* activations for prompt_linear.wgsl */
     WGPUBuffer *k_caches, *v_caches; /* (plan->cache_count) */
@@ -184,7 +197,7 @@ typedef struct af_gpu_backend {
 
     /* host side of a batch */
     uint32_t *host_batch, *host_rows, *host_states, *host_tiles, *host_runs; /* host_tiles: the wide ones last */
-    uint32_t *host_draws;                                                    /* (max_rows, 8) for draw.wgsl */
+    uint32_t *host_draws; /* (max_rows, 8) for draw.wgsl and pick.wgsl */
     float *host_turns;
     struct {
         af_gpu_ticket *ticket;
@@ -259,8 +272,8 @@ bool af_gpu_tops_hold(const af_gpu_backend *b, const uint32_t *tops, uint32_t ro
 /* Fills a result's row from the tops that were read back. */
 void af_gpu_take_top(const af_gpu_backend *b, const uint32_t *tops, uint32_t row, float *out);
 #define AF_GPU_DRAW_WORDS 8u /* of a row (shaders/draw.wgsl) */
-/* How a row is to be drawn; NULL: not. Says which. */
-bool af_gpu_note_draw(af_gpu_backend *b, uint32_t row, const af_draw *draw);
+/* How a row is to be drawn; NULL: not. */
+void af_gpu_note_draw(af_gpu_backend *b, uint32_t row, const af_draw *draw);
 void af_gpu_write_draws(af_gpu_backend *b, uint32_t rows);
 
 int af_gpu_compile(af_gpu_backend *b, af_error *error);

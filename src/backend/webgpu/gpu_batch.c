@@ -61,9 +61,14 @@ static af_choose choice_of(const af_gpu_backend *b, af_choose asked) {
     return asked == AF_CHOOSE_TOP && !af_gpu_lists_top(b) ? AF_CHOOSE_LOGITS : asked;
 }
 
+/* A row that comes whole because it is small is not drawn from its best. */
+static const af_draw *draw_of(const af_batch_token *token, af_choose choose) {
+    return token->draw && (token->draw->top_k > 0) == (choose == AF_CHOOSE_TOP) ? token->draw : NULL;
+}
+
 static void write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *ticket) {
     ticket->row_count = ticket->state_count = 0;
-    ticket->any_logits = ticket->any_top = ticket->any_draw = false;
+    ticket->any_logits = ticket->any_top = ticket->any_draw = ticket->any_whole = ticket->any_cut = false;
     if (!af_plan_head(b->plan) && !af_plan_state(b->plan)) return; /* another part of the plan gives them */
     for (uint32_t t = 0; t < batch->token_count; t++) {
         if (batch->tokens[t].choose == AF_CHOOSE_STATE) b->host_states[ticket->state_count++] = t;
@@ -71,8 +76,11 @@ static void write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *
         assert(ticket->row_count < b->options.max_rows);
         b->host_rows[ticket->row_count] = t;
         const af_choose choose = choice_of(b, batch->tokens[t].choose);
-        ticket->any_draw |=
-            af_gpu_note_draw(b, ticket->row_count, choose == AF_CHOOSE_TOP ? batch->tokens[t].draw : NULL);
+        const af_draw *draw = draw_of(&batch->tokens[t], choose);
+        af_gpu_note_draw(b, ticket->row_count, draw);
+        ticket->any_draw |= draw && choose == AF_CHOOSE_TOP;
+        ticket->any_whole |= draw && choose == AF_CHOOSE_LOGITS;
+        ticket->any_cut |= draw && choose == AF_CHOOSE_LOGITS && draw->top_p < 1;
         ticket->choose[ticket->row_count++] = choose;
         ticket->any_logits |= choose == AF_CHOOSE_LOGITS;
         ticket->any_top |= choose == AF_CHOOSE_TOP;
@@ -80,7 +88,7 @@ static void write_rows(af_gpu_backend *b, const af_batch *batch, af_gpu_ticket *
     write_info(b, b->rows_at, b->host_rows, ticket->row_count);
     write_info(b, b->states_at, b->host_states, ticket->state_count);
     if (ticket->any_top) af_gpu_clear_tops(b, ticket->row_count);
-    if (ticket->any_draw) af_gpu_write_draws(b, ticket->row_count);
+    if (ticket->any_draw || ticket->any_whole) af_gpu_write_draws(b, ticket->row_count);
 }
 
 /* Positions that the sequence of token t has when the batch is through. */
@@ -117,6 +125,8 @@ static af_gpu_shape shape_of(const af_batch *batch, const af_gpu_ticket *ticket,
                           .rows = ticket->row_count,
                           .top_rows = ticket->any_top ? ticket->row_count : 0,
                           .draw_rows = ticket->any_draw ? ticket->row_count : 0,
+                          .whole_rows = ticket->any_whole ? ticket->row_count : 0,
+                          .cut_rows = ticket->any_cut ? ticket->row_count : 0,
                           .states = ticket->state_count,
                           .first_choice = first_choice};
     uint32_t last = 0;

@@ -112,6 +112,33 @@ static void draw_step(af_gpu_compiler *c) {
                      3);
 }
 
+/* A row's token from all of it (cut.wgsl): a look at how its weights are spread, a closer one, then the parts' weights,
+ * then the token. */
+static void whole_steps(af_gpu_compiler *c, uint32_t vocabulary) {
+    static const struct {
+        const char *kernel;
+        uint32_t level, x, bindings;
+        af_gpu_which which;
+    } steps[] = {{"spread", 0, AF_GPU_ARGMAX_PARTS, 4, AF_GPU_CUT},
+                 {"spread", 1, AF_GPU_ARGMAX_PARTS, 4, AF_GPU_CUT},
+                 {"weigh", 0, AF_GPU_ARGMAX_PARTS, 5, AF_GPU_WHOLE},
+                 {"pick", 0, 1, 6, AF_GPU_WHOLE}};
+    const af_gpu_backend *b = c->b;
+    const uint32_t part = (vocabulary + AF_GPU_ARGMAX_PARTS - 1) / AF_GPU_ARGMAX_PARTS;
+    const af_gpu_binding bindings[] = {af_gpu_whole(b->logits),  af_gpu_whole(b->bests),   af_gpu_whole(b->draws),
+                                       af_gpu_whole(b->spreads), af_gpu_whole(b->weighed), af_gpu_whole(b->choices)};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        af_gpu_step *s = af_gpu_add_step(c, steps[i].kernel, AF_GPU_GRID_HEADS);
+        const af_gpu_constant level = {"LEVEL", steps[i].level};
+        s->pipelines[0] = af_gpu_pipeline_of(c, steps[i].kernel, &level, steps[i].which == AF_GPU_CUT ? 1 : 0);
+        s->which = steps[i].which;
+        s->x = steps[i].x;
+        s->choice_at = 2;
+        af_gpu_set_params(s, (uint32_t[]){vocabulary, part, 0}, 3);
+        af_gpu_bind_step(c, s, bindings, steps[i].bindings);
+    }
+}
+
 void af_gpu_choice_steps(af_gpu_compiler *c, uint32_t vocabulary) {
     const af_gpu_backend *b = c->b;
     argmax_steps(c, vocabulary);
@@ -124,6 +151,7 @@ void af_gpu_choice_steps(af_gpu_compiler *c, uint32_t vocabulary) {
     af_gpu_bind_step(c, s, (af_gpu_binding[]){af_gpu_whole(b->logits), af_gpu_whole(b->bests), af_gpu_whole(b->tops)},
                      3);
     draw_step(c);
+    whole_steps(c, vocabulary);
 }
 
 void af_gpu_compile_head(af_gpu_compiler *c, const af_op *op) {

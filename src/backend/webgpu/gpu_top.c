@@ -1,7 +1,7 @@
 /* gpu_top.c - a row's best logits in place of the row: top.wgsl lists a few hundred of them, and the host puts them
  * into a row of -inf, which the sampler takes as it takes any other. So one code chooses from both, and the text is the
- * same. Rows with too many equals for the list are read whole after all. draw.wgsl draws from the list, so that the
- * next step can begin; what it needs of each row is here too.
+ * same. Rows with too many equals for the list are read whole after all. draw.wgsl draws from the list, and pick.wgsl
+ * from a whole row, so that the next step can begin; what they need of each row is here too.
  */
 #include "backend/webgpu/gpu_backend.h"
 
@@ -11,6 +11,8 @@
 
 _Static_assert(AF_TOP_MOST <= AF_GPU_ARGMAX_PARTS, "the bound is a best of each part");
 _Static_assert(AF_GPU_TOP_ROOM == 1024 && AF_TOP_MOST == 64, "draw.wgsl has these numbers");
+
+#define WHOLE UINT32_MAX /* draw.wgsl, pick.wgsl: top_k of a row that is drawn from all of it */
 
 uint32_t af_gpu_top_room(void) {
     const char *asked = getenv("AIRFRAME_GPU_TOP");
@@ -43,15 +45,14 @@ void af_gpu_take_top(const af_gpu_backend *b, const uint32_t *tops, uint32_t row
     for (uint32_t i = 0; i < tops[row]; i++) memcpy(&out[entry[2 * i]], &entry[2 * i + 1], sizeof *out);
 }
 
-bool af_gpu_note_draw(af_gpu_backend *b, uint32_t row, const af_draw *draw) {
+void af_gpu_note_draw(af_gpu_backend *b, uint32_t row, const af_draw *draw) {
     uint32_t *words = b->host_draws + (size_t)AF_GPU_DRAW_WORDS * row;
-    words[0] = draw ? draw->top_k : 0;
-    if (!draw) return false;
+    words[0] = !draw ? 0 : draw->top_k ? draw->top_k : WHOLE;
+    if (!draw) return;
     memcpy(words + 1, &draw->scale, sizeof *words);
     memcpy(words + 2, &draw->top_p, sizeof *words);
     memcpy(words + 3, &draw->min_p, sizeof *words);
     memcpy(words + 4, &draw->unit, sizeof *words);
-    return true;
 }
 
 void af_gpu_write_draws(af_gpu_backend *b, uint32_t rows) {

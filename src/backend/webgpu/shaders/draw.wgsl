@@ -3,7 +3,8 @@
 // A workgroup a row, four listed logits a thread. Each finds its rank by being compared with all others, four at a time,
 // which puts the top_k best in order; a thread each then weighs one and sums over those before it. A few hundred logits,
 // and top_k of 64 at most: the sums are short loops over shared memory. Equal logits stand in order of ids. A row that is
-// not to be drawn (top_k 0), or whose list did not hold all, keeps what argmax.wgsl chose.
+// not to be drawn from its list (top_k 0, or WHOLE: pick.wgsl), or whose list did not hold all, keeps what argmax.wgsl
+// chose.
 struct Params { first_choice: u32, rows: u32 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> tops: array<u32>;        // top.wgsl
@@ -12,6 +13,7 @@ var<immediate> p: Params;
 const ROOM = 1024u; // of top.wgsl's list
 const MOST = 64u;   // AF_TOP_MOST
 const NONE = 0xffffffffu; // the id of what is not there
+const WHOLE = 0xffffffffu; // top_k
 var<workgroup> ids: array<vec4<u32>, ROOM / 4u>;
 var<workgroup> logits: array<vec4<f32>, ROOM / 4u>;
 var<workgroup> best_ids: array<u32, MOST>;
@@ -36,7 +38,7 @@ fn draw(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let how = draws[2u * row];
     let unit = bitcast<f32>(draws[2u * row + 1u].x);
     let count = tops[row];
-    if (how.x == 0u || count > ROOM) { return; }
+    if (how.x == 0u || how.x == WHOLE || count > ROOM) { return; }
     if (local == 0u) { atomicStore(&chosen, 0u); }
     var own = vec4<f32>(-3.4e38);
     var own_ids = vec4<u32>(NONE);
