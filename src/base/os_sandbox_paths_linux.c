@@ -90,7 +90,10 @@ static const char dawn_cache[] = "$shimmy/pipelines"; /* backend/webgpu/gpu_stor
 
 /* Puts the home folder in the place of ~ and that of caches in the place of $. */
 static void expand(const char *path, char out[PATH_SIZE]) {
-    if (*path == '$' && af_os_cache_path(path + 1, out, PATH_SIZE)) return;
+    if (*path == '$') {
+        if (!af_os_cache_path(path + 1, out, PATH_SIZE)) *out = 0;
+        return;
+    }
     snprintf(out, PATH_SIZE, "%s%s", *path == '~' ? af_os_home() : "", path + (*path == '~'));
 }
 

@@ -9,11 +9,11 @@
  *
  * A drawn token is the sampler's all the same: the rows come back, the sampler draws of each with the same random
  * number, and what the device drew is no more than a guess at that, made so that the next step could begin. Sums of
- * floats in another order make it wrong once in many thousand tokens; a whole row's top_p and min_p, which it cuts
- * coarsely, more often. The job is astray then: its steps in flight are
- * dropped, the flight ends, and the token that was drawn takes the place of the other, in the cache too. So the text
- * does not depend on whether steps were in flight. Recurrent states cannot be taken back: plans with them fly greedily
- * or not at all.
+ * floats in another order make it wrong once in many thousand tokens; where a row is so flat that thousands of tokens
+ * are as good, more often. The job is astray then: its steps in flight are dropped, the flight ends, and the token that
+ * was drawn takes the place of the other, in the cache too. So the text does not depend on whether steps were in
+ * flight. Where flights end so soon that what they drop costs more than they win, those jobs stay on the ground for a
+ * while. Recurrent states cannot be taken back: plans with them fly greedily or not at all.
  *
  * Pages: a step in flight may still write to a page of a job that ended. Nobody else is given pages until the flight is
  * over, and the device runs steps in order, so nothing is overwritten that is read later. What the oldest step in
@@ -23,13 +23,15 @@
 
 #include <assert.h>
 
-#define GROUNDED 64 /* tokens: who has one row too flat for the device's list may well have more */
+#define GROUNDED 64 /* tokens: who has one row too flat for the device may well have more */
+#define SHORT    2  /* flights in a row, before their jobs are grounded */
 
 typedef struct flight {
     af_engine *engine;
     af_ticket tickets[AF_AHEAD_MOST]; /* oldest first */
-    uint32_t in_flight;
-    bool over; /* nothing more is submitted */
+    uint32_t in_flight, collected;
+    bool over;    /* nothing more is submitted */
+    bool strayed; /* from what the device drew */
 } flight;
 
 static bool device_draws(const af_backend *backend, const af_batch_token *token, const af_job *job) {
@@ -140,6 +142,7 @@ static void take_choice(flight *f, const af_result *result, uint32_t i) {
         step->jobs[i] = NULL; /* it ended, and is gone */
         f->over = true;
     } else if (id != result->ids[i]) {
+        f->strayed = true;
         lead_astray(f, job);
     }
 }
@@ -167,7 +170,20 @@ static int collect(flight *f, af_error *error) {
     af_result result = {0};
     const int rc = take_oldest(f, &result, error);
     if (rc == 0) take_choices(f, &result);
+    f->collected++;
     return rc;
+}
+
+/* What a flight wins is about half a step for each that it collects; what it drops at its end, a step less than fly. */
+static void judge(const flight *f, uint32_t most) {
+    af_engine *engine = f->engine;
+    if (f->collected >= 2 * most) engine->short_flights = 0;
+    if (!f->strayed || f->collected >= 2 * most || ++engine->short_flights < SHORT) return;
+    engine->short_flights = 0;
+    for (uint32_t i = 0; i < engine->step.job_count; i++) {
+        af_job *job = engine->step.jobs[i];
+        if (job) job->fly_from = job->completion + GROUNDED;
+    }
 }
 
 void af_step_ahead(af_engine *engine) {
@@ -182,6 +198,7 @@ void af_step_ahead(af_engine *engine) {
             rc = submit(&f, &error);
         if (rc == 0) rc = collect(&f, &error);
     }
+    judge(&f, most);
     if (rc == 0) return;
     af_error unheard;
     while (f.in_flight > 0) take_oldest(&f, &(af_result){0}, &unheard);

@@ -89,7 +89,7 @@ typedef struct af_job {
     uint32_t step_count; /* of its tokens in the step that runs now */
     uint32_t drafted;    /* of them */
     bool astray;         /* what is in flight of it follows a token that was not its own, and is dropped */
-    uint32_t fly_from;   /* tokens of its answer before it draws in flight again, after a row did not come back */
+    uint32_t fly_from;   /* tokens of its answer before it draws in flight again (ahead.c) */
 } af_job;
 
 /* Tokens of its text that are known: prompt, and what was chosen. */
@@ -180,6 +180,7 @@ struct af_engine {
     af_kv *kv;
     af_disk *disk; /* NULL: nothing is kept on disk */
     uint32_t ctx, parallel, queue, prefill_chunk;
+    uint32_t short_flights; /* in a row (ahead.c) */
     bool ctx_from_memory, trace_chunks;
     bool shifts;     /* a full context does not end a request (shift.c) */
     bool speculates; /* drafts are made, where they pay */

@@ -204,15 +204,15 @@ bool af_sampler_is_greedy(const af_sampler *s) {
     return takes_best(&s->params) && !changes_row(s);
 }
 
-/* Whatever top-k drops weighs nothing, so that sums over blocks of the row (weights.c) stay the same bit for bit. */
-bool af_sampler_takes_top(const af_sampler *s, uint32_t most) {
-    return s->plain && !changes_row(s) && s->params.top_k > 0 && (uint32_t)s->params.top_k <= most;
-}
-
-/* A top_k of the vocabulary's size cuts nothing. */
+/* One of the vocabulary's size cuts nothing. */
 static uint32_t top_k_of(const af_sampler *s) {
     const uint32_t k = (uint32_t)s->params.top_k;
     return k < s->vocabulary ? k : 0;
+}
+
+/* Whatever top-k drops weighs nothing, so that sums over blocks of the row (weights.c) stay the same bit for bit. */
+bool af_sampler_takes_top(const af_sampler *s, uint32_t most) {
+    return s->plain && !changes_row(s) && top_k_of(s) > 0 && top_k_of(s) <= most;
 }
 
 bool af_sampler_draws_whole(const af_sampler *s) {
