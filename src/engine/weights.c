@@ -1,8 +1,4 @@
-/* weights.c - blocks, the exponential, cutting and drawing. Where to cut is found in prefix.c.
- *
- * exponential() is the only exponential of the sampler. It is a polynomial, not the C library's, so that the same seed
- * gives the same text with another C library, and so that it runs on four lanes at once (vectors as gcc and clang have
- * them for every machine).
+/* weights.c - blocks, cutting and drawing. Where to cut is found in prefix.c, the exponential is in weigh.c.
  */
 #include "engine/weights.h"
 #include "engine/prefix.h"
@@ -19,7 +15,9 @@ int af_weights_open(uint32_t vocabulary, af_weights *out, af_error *error) {
     out->live = malloc(blocks * sizeof *out->live);
     out->weights = malloc((size_t)blocks * AF_BLOCK * sizeof *out->weights);
     out->spare = malloc((size_t)blocks * AF_BLOCK * sizeof *out->spare);
-    if (out->maxima && out->live && out->weights && out->spare) return AF_OK;
+    out->sums = malloc(blocks * sizeof *out->sums);
+    out->loops = af_weigher_best();
+    if (out->maxima && out->live && out->weights && out->spare && out->sums) return AF_OK;
     af_weights_close(out);
     return af_fail_memory(error, (size_t)blocks * 2 * (AF_BLOCK + 1) * sizeof(float), "the sampler's weights");
 }
@@ -29,6 +27,7 @@ void af_weights_close(af_weights *w) {
     free(w->live);
     free(w->weights);
     free(w->spare);
+    free(w->sums);
     *w = (af_weights){0};
 }
 
@@ -50,50 +49,6 @@ static float block_maximum(const float *x) {
         for (int lane = 0; lane < width; lane++) m[lane] = m[lane + width] > m[lane] ? m[lane + width] : m[lane];
     }
     return m[0];
-}
-
-/* exp(x) for x <= 0 to about one unit in the last place; 0 below -87, where the result would leave the normal floats,
- * and for NaN. x = n ln2 + r with |r| <= ln2 / 2; exp(r) by its Taylor series to r^6. ln2 is subtracted in two parts,
- * so that r keeps its bits. */
-static inline lanes exponential(lanes x) {
-    const float log2e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
-    const float shift = 0x1.8p23f; /* adding it rounds to an integer, which then stands in the low bits */
-    int_lanes normal = x > -87.0f;
-    x = (lanes)((int_lanes)x & normal);
-    lanes shifted = x * log2e + shift;
-    lanes n = shifted - shift;
-    lanes r = (x - n * ln2_high) - n * ln2_low;
-    lanes p = r * (1.0f / 720) + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    int_lanes power = ((int_lanes)shifted << 23) + 0x3F800000; /* 2^n: the shift's own bits leave at the top */
-    return (lanes)((int_lanes)(p * (lanes)power) & normal);
-}
-
-/* out = weights of `count` logits, a multiple of 4; in place is allowed. */
-static void weigh(const float *logits, size_t count, float best, float scale, float *out) {
-    for (size_t i = 0; i < count; i += 4) {
-        lanes x;
-        memcpy(&x, logits + i, sizeof x);
-        x = exponential((x - best) * scale);
-        memcpy(out + i, &x, sizeof x);
-    }
-}
-
-/* Two sums side by side, so that an addition does not wait for the one before. */
-static double block_sum(const float *x) {
-    double_lanes even = {0, 0, 0, 0}, odd = even;
-    for (int i = 0; i < AF_BLOCK; i += 8) {
-        lanes v[2];
-        memcpy(v, x + i, sizeof v);
-        even += __builtin_convertvector(v[0], double_lanes);
-        odd += __builtin_convertvector(v[1], double_lanes);
-    }
-    even += odd;
-    return (even[0] + even[1]) + (even[2] + even[3]);
 }
 
 /* The logits of a block, padded with -inf in `spare` where the vocabulary ends inside it. */
@@ -141,9 +96,11 @@ static void keep_blocks(af_weights *w, float cut) {
     w->live_count = kept;
 }
 
-static double total_weight(const af_weights *w) {
+/* Notes each block's. */
+static double total_weight(af_weights *w) {
     double sum = 0;
-    for (uint32_t i = 0; i < w->live_count; i++) sum += block_sum(w->weights + (size_t)i * AF_BLOCK);
+    for (uint32_t i = 0; i < w->live_count; i++)
+        sum += w->sums[i] = w->loops->sum(w->weights + (size_t)i * AF_BLOCK, AF_BLOCK);
     return sum;
 }
 
@@ -197,13 +154,13 @@ float af_weights_scale(float temperature) {
 void af_weights_compute(af_weights *w, const float *logits, float temperature, uint32_t top_k, float min_p) {
     float spare[AF_BLOCK];
     const float scale = af_weights_scale(temperature);
-    weigh(w->maxima, w->padded_blocks, w->best, scale, w->maxima);
+    w->loops->weigh(w->maxima, w->padded_blocks, w->best, scale, w->maxima);
     float cut = block_cut(w, top_k, min_p);
     w->live_count = 0;
     for (uint32_t block = 0; block < w->blocks; block++) {
         if (w->maxima[block] < cut || w->maxima[block] == 0) continue;
         float *out = w->weights + (size_t)w->live_count * AF_BLOCK;
-        weigh(block_logits(w, logits, block, spare), AF_BLOCK, w->best, scale, out);
+        w->loops->weigh(block_logits(w, logits, block, spare), AF_BLOCK, w->best, scale, out);
         w->live[w->live_count++] = block;
     }
 }
@@ -238,16 +195,15 @@ static uint32_t draw_in_block(const float *x, double left) {
     return chosen;
 }
 
-int32_t af_weights_draw(const af_weights *w, double unit) {
+int32_t af_weights_draw(af_weights *w, double unit) {
     double left = unit * total_weight(w);
     uint32_t chosen = 0;
     double inside = 0;
     for (uint32_t i = 0; i < w->live_count; i++) {
-        double sum = block_sum(w->weights + (size_t)i * AF_BLOCK);
-        if (sum == 0) continue;
+        if (w->sums[i] == 0) continue;
         chosen = i;
         inside = left;
-        left -= sum;
+        left -= w->sums[i];
         if (left < 0) break;
     }
     uint32_t at = draw_in_block(w->weights + (size_t)chosen * AF_BLOCK, inside);

@@ -13,7 +13,7 @@
 #ifndef AF_WEIGHTS_H
 #define AF_WEIGHTS_H
 
-#include "base/status.h"
+#include "engine/weigh.h"
 
 #define AF_BLOCK 64
 
@@ -26,6 +26,8 @@ typedef struct af_weights {
     uint32_t live_count;
     float *weights; /* (live_count, AF_BLOCK) */
     float *spare;   /* room for as many */
+    double *sums;   /* (live_count) of each block, as af_weights_draw last found them */
+    const af_weigher *loops;
 } af_weights;
 
 int af_weights_open(uint32_t vocabulary, af_weights *out, af_error *error);
@@ -44,6 +46,6 @@ void af_weights_keep_top_k(af_weights *w, uint32_t k);
 void af_weights_keep_top_p(af_weights *w, float p); /* p of the sum of what is left */
 void af_weights_keep_min_p(af_weights *w, float p); /* p of the largest weight, which is 1 */
 /* The token at `unit` (in [0, 1)) of the summed weights, in order of ids. */
-int32_t af_weights_draw(const af_weights *w, double unit);
+int32_t af_weights_draw(af_weights *w, double unit);
 
 #endif
