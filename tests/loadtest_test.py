@@ -11,13 +11,18 @@ from support import EXE, MODELS, ROOT, SANITIZED
 SMOLLM2 = MODELS / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def loadtest(tmp_path, options, serve):
-    """(exit code, what was found)"""
-    found = tmp_path / "found.json"
-    done = subprocess.run([sys.executable, "-B", ROOT / "tools/loadtest", SMOLLM2, "--shimmy", EXE, "--json", found, *map(str, options),
+def run(options, serve):
+    done = subprocess.run([sys.executable, "-B", ROOT / "tools/loadtest", SMOLLM2, "--shimmy", EXE, *map(str, options),
                            "--", "--device", "cpu", "--threads", "2", *map(str, serve)], capture_output=True, text=True, timeout=800)
     print(done.stdout, done.stderr)
     assert "Sanitizer" not in done.stderr
+    return done
+
+
+def loadtest(tmp_path, options, serve):
+    """(exit code, what was found)"""
+    found = tmp_path / "found.json"
+    done = run(["--json", found, *options], serve)
     return done.returncode, json.loads(found.read_text())
 
 
@@ -39,3 +44,9 @@ def test_what_must_not_be_is_told(tmp_path):
     code, found = loadtest(tmp_path, [*SMALL[:1], 2, *SMALL[2:], "--clients", 8, "--seconds", 3, "--growth", 1000],
                            ["--parallel", 1, "--queue", 1, "--ctx", 1024])
     assert code == 1 and found["errors"]["errors"] > 0 and any("503" in text for text in found["violations"])
+
+
+def test_a_context_too_short_for_the_questions_is_said():
+    done = run([*SMALL, "--seconds", 1], ["--ctx", 32])
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "--words" in done.stderr and "context is 32 tokens" in done.stderr

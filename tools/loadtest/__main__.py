@@ -24,7 +24,7 @@ import pathlib
 import sys
 import time
 
-from client import Client, ask
+from client import Client, Refused, ask
 from plan import questions
 from report import Report
 from target import Target
@@ -60,7 +60,10 @@ async def ask_alone(target, plan, report):
     """The texts that the questions have, and how many tokens they took, counted by their log-probabilities."""
     before = await target.metrics()
     for question in plan:
-        question.expected = await ask(target, question, counted=True)
+        try:
+            question.expected = await ask(target, question, counted=True)
+        except Refused as refused:
+            sys.exit(f"loadtest: a question has no answer even alone (--words and --answer make them shorter): {refused}")
         report.alone(question)
     report.alone_sums(before, await target.metrics(), plan)
 
