@@ -170,11 +170,30 @@ void af_weights_keep_top_k(af_weights *w, uint32_t k) {
     cut_after(w, af_find_prefix(w->spare, w->weights, count, 0, (double)k, false));
 }
 
-/* Tokens below a fair share of the mass to be dropped, (1 - p) * total / tokens, cannot all together make up that mass:
- * none of them is needed. Blocks without a token above it are left out first, which is most of them as a rule. */
+/* No less than all tokens lighter than `cut` weigh together: whole blocks of them, and in a block with a heavier one at
+ * most all others. total_weight has been called. */
+static double most_below(const af_weights *w, float cut) {
+    double sum = 0;
+    for (uint32_t i = 0; i < w->live_count; i++) {
+        const double heaviest = (double)w->maxima[w->live[i]], others = fmax(w->sums[i] - heaviest, 0);
+        sum += heaviest < (double)cut ? w->sums[i] : fmin(others, (AF_BLOCK - 1) * (double)cut);
+    }
+    return sum;
+}
+
+/* A weight such that lighter tokens are not needed, because all together they weigh less than is to be dropped: found
+ * by coarse steps down from 1, and at the latest a fair share of that. */
+static float lightest_needed(const af_weights *w, double dropped) {
+    const float share = (float)(dropped / (double)w->vocabulary);
+    float cut = 0.5f;
+    while (cut > share && most_below(w, cut) > dropped) cut /= 16;
+    return fmaxf(cut, share);
+}
+
+/* Blocks without a token that may be needed are left out first, which is most of them as a rule. */
 void af_weights_keep_top_p(af_weights *w, float p) {
-    double total = total_weight(w);
-    float least = (float)((1.0 - (double)p) * total / (double)w->vocabulary * 0.999);
+    const double total = total_weight(w);
+    const float least = lightest_needed(w, (1.0 - (double)p) * total * 0.999);
     keep_blocks(w, least);
     cut_after(w,
               af_find_prefix(w->spare, w->weights, (size_t)w->live_count * AF_BLOCK, least, (double)p * total, true));
