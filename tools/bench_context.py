@@ -10,7 +10,8 @@ little before the contexts are long. A model with a window shows where its windo
 import argparse
 import json
 import subprocess
-import sys
+
+from serving import arguments
 
 
 def decode_ms(shimmy, model, context, kv, generate, more):
@@ -28,14 +29,14 @@ def main():
     parser.add_argument("--contexts", default="1024,2048,4096,8192,16384,32768")
     parser.add_argument("--kv", default="f16,q8_0")
     parser.add_argument("--gen-tokens", type=int, default=32)
-    at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    options = parser.parse_args(sys.argv[1:at])
+    ours, further = arguments()
+    options = parser.parse_args(ours)
     contexts = [int(n) for n in options.contexts.split(",")]
     print("| cache | context | prompt tok/s | ms a decoded token | us a cached token |\n|---|---|---|---|---|")
     for kv in options.kv.split(","):
         first = None
         for n in contexts:
-            ms, prompt = decode_ms(options.shimmy, options.model, n, kv, options.gen_tokens, sys.argv[at + 1:])
+            ms, prompt = decode_ms(options.shimmy, options.model, n, kv, options.gen_tokens, further)
             first = first or ms
             each = f"{(ms - first) * 1e3 / (n - contexts[0]):.3f}" if n > contexts[0] else ""
             print(f"| {kv} | {n} | {prompt:.0f} | {ms:.2f} | {each} |", flush=True)

@@ -11,9 +11,9 @@ import argparse
 import http.client
 import json
 import statistics
-import subprocess
-import sys
 import time
+
+from serving import arguments, serving
 
 FILE = '''import json
 import sys
@@ -113,18 +113,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--task", default="", help="only those that begin so")
-    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    asked = parser.parse_args(sys.argv[1:cut])
-    servers = {how: subprocess.Popen([asked.shimmy, "serve", "--model-path", asked.model, "--bind", "127.0.0.1:0", "--log",
-                                      "off", "--speculate", how, *sys.argv[cut + 1:]], stdout=subprocess.PIPE, text=True)
-               for how in ("ngram", "off")}
-    try:
-        ports = {how: int(s.stdout.readline().rsplit(":", 1)[1]) for how, s in servers.items()}
-        compare(ports, asked.rounds, asked.tokens, asked.task)
-    finally:
-        for server in servers.values():
-            server.terminate()
-            server.wait()
+    ours, further = arguments()
+    asked = parser.parse_args(ours)
+    with serving(asked.shimmy, asked.model, "--speculate", "ngram", *further) as ngram, \
+         serving(asked.shimmy, asked.model, "--speculate", "off", *further) as off:
+        compare({"ngram": ngram, "off": off}, asked.rounds, asked.tokens, asked.task)
 
 
 if __name__ == "__main__":

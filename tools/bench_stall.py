@@ -12,10 +12,10 @@ import http.client
 import json
 import random
 import statistics
-import subprocess
-import sys
 import threading
 import time
+
+from serving import arguments, serving
 
 WORDS = "harvest price bread stone river winter letter window garden market engine silver summer corner paper".split()
 
@@ -80,15 +80,10 @@ def main():
     parser.add_argument("shimmy")
     parser.add_argument("model")
     parser.add_argument("--prompt-tokens", type=int, default=4000)
-    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    asked = parser.parse_args(sys.argv[1:cut])
-    server = subprocess.Popen([asked.shimmy, "serve", "--model-path", asked.model, "--bind", "127.0.0.1:0", "--log", "off",
-                               *sys.argv[cut + 1:]], stdout=subprocess.PIPE, text=True)
-    try:
-        measure(int(server.stdout.readline().rsplit(":", 1)[1]), asked.prompt_tokens)
-    finally:
-        server.terminate()
-        server.wait()
+    ours, further = arguments()
+    asked = parser.parse_args(ours)
+    with serving(asked.shimmy, asked.model, *further) as port:
+        measure(port, asked.prompt_tokens)
 
 
 if __name__ == "__main__":

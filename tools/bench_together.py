@@ -10,10 +10,10 @@ last client has its answer.
 import argparse
 import http.client
 import json
-import subprocess
-import sys
 import threading
 import time
+
+from serving import arguments, serving
 
 
 def ask(port, number, fields):
@@ -41,16 +41,10 @@ def together(port, count, fields):
 
 
 def measure(asked, count, further):
-    server = subprocess.Popen([asked.shimmy, "serve", "--model-path", asked.model, "--bind", "127.0.0.1:0", "--log", "off",
-                               "--parallel", str(count), *further], stdout=subprocess.PIPE, text=True)
-    try:
-        port = int(server.stdout.readline().rsplit(":", 1)[1])
+    with serving(asked.shimmy, asked.model, "--parallel", str(count), *further) as port:
         ask(port, 0, {"max_tokens": 8})
         found = [together(port, count, {"max_tokens": asked.tokens, **asked.fields}) for _ in range(3)]
         print(f"{count:3} together  {', '.join(f'{rate:.0f}' for rate in found)} tokens/s", flush=True)
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def main():
@@ -60,10 +54,10 @@ def main():
     parser.add_argument("--counts", type=lambda text: [int(n) for n in text.split(",")], default=[1, 4, 8])
     parser.add_argument("--tokens", type=int, default=300)
     parser.add_argument("--fields", type=json.loads, default={})
-    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    asked = parser.parse_args(sys.argv[1:cut])
+    ours, further = arguments()
+    asked = parser.parse_args(ours)
     for count in asked.counts:
-        measure(asked, count, sys.argv[cut + 1:])
+        measure(asked, count, further)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,8 @@ const char *af_os_home(void); /* never NULL */
 /* A path below the folder where this user's programs keep what they can make again: $XDG_CACHE_HOME, which counts only
  * if it is absolute, else ~/.cache. False if it does not fit. */
 bool af_os_cache_path(const char *below, char *out, size_t out_size);
+#define AF_CACHE_PIPELINES                                                                                             \
+    "shimmy/pipelines" /* there: what backend/webgpu/gpu_store.h keeps, and sandboxes allow it to */
 /* Makes the folder and those above it that are missing, for this user alone. What cannot be made is not there. */
 void af_os_make_folders(const char *path);
 

@@ -86,8 +86,6 @@ static const struct cache {
     {"/dev/nvidiactl", "~/.nv"},        {"/dev/nvidiactl", "$nvidia"},
 };
 
-static const char dawn_cache[] = "$shimmy/pipelines"; /* backend/webgpu/gpu_store.h */
-
 /* Puts the home folder in the place of ~ and that of caches in the place of $. */
 static void expand(const char *path, char out[PATH_SIZE]) {
     if (*path == '$') {
@@ -158,7 +156,7 @@ static int allow_dawn(af_sandbox *sandbox, af_error *error) {
     const bool beside = af_os_beside_executable("libwebgpu_dawn.so", path, sizeof path);
     const int status = beside ? af_sandbox_allow(sandbox, AF_ALLOW_READ, path, error) : 0;
     if (status || kept || !(beside || (named && *named))) return status;
-    return allow_cache(sandbox, dawn_cache, true, error);
+    return allow_cache(sandbox, "$" AF_CACHE_PIPELINES, true, error);
 }
 
 int af_sandbox_allow_gpu(af_sandbox *sandbox, af_error *error) {

@@ -177,8 +177,9 @@ static int collect(flight *f, af_error *error) {
 /* What a flight wins is about half a step for each that it collects; what it drops at its end, a step less than fly. */
 static void judge(const flight *f, uint32_t most) {
     af_engine *engine = f->engine;
-    if (f->collected >= 2 * most) engine->short_flights = 0;
-    if (!f->strayed || f->collected >= 2 * most || ++engine->short_flights < SHORT) return;
+    const bool paid = f->collected >= 2 * most;
+    if (paid) engine->short_flights = 0;
+    if (paid || !f->strayed || ++engine->short_flights < SHORT) return;
     engine->short_flights = 0;
     for (uint32_t i = 0; i < engine->step.job_count; i++) {
         af_job *job = engine->step.jobs[i];

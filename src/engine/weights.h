@@ -26,7 +26,7 @@ typedef struct af_weights {
     uint32_t live_count;
     float *weights; /* (live_count, AF_BLOCK) */
     float *spare;   /* room for as many */
-    double *sums;   /* (live_count) of each block, as af_weights_draw last found them */
+    double *sums;   /* (live_count) of each block's weights, when they were last summed */
     const af_weigher *loops;
 } af_weights;
 

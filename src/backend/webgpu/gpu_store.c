@@ -53,7 +53,7 @@ static af_folder *open_folder(void) {
     char path[4096];
     const char *asked = getenv("AIRFRAME_PIPELINE_CACHE");
     af_folder *folder = NULL;
-    if (asked ? !*asked : !af_os_cache_path("shimmy/pipelines", path, sizeof path)) return NULL;
+    if (asked ? !*asked : !af_os_cache_path(AF_CACHE_PIPELINES, path, sizeof path)) return NULL;
     if (!asked) af_os_make_folders(path);
     return af_folder_open(asked ? asked : path, &folder, NULL) == AF_OK ? folder : NULL;
 }
