@@ -301,6 +301,8 @@ static inline int fake_enter(fake_backend *b, const af_batch *batch, af_error *e
 
 static inline int fake_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error) {
     fake_backend *b = (fake_backend *)backend;
+    if (!backend->ops->same_in_any_batch && !batch->prompt && batch->token_count != batch->seq_count)
+        b->fault = "a batch of decodes has several tokens of a sequence";
     if (b->pause) usleep(b->pause);
     int rc = fake_enter(b, batch, error);
     if (rc < 0) return rc;

@@ -9,6 +9,10 @@
  * Guarantees a CPU backend keeps (design.md, promise 1): a row's logits depend on the sequence's tokens up to it and on
  * nothing else, bit for bit: not on the batch, the chunking, or the number of threads.
  *
+ * A backend that is not same_in_any_batch keeps it for each of two kinds of batches, as far as its compiler allows:
+ * those of prompts' tokens, and those of one token a sequence that decodes (af_batch.prompt). Who mixes them gets other
+ * bits.
+ *
  * A backend knows plans and quantized matrices. It never sees a file, a family or a tokenizer.
  */
 #ifndef AF_BACKEND_H
@@ -117,6 +121,7 @@ typedef struct af_batch {
     uint32_t token_count;
     const af_batch_seq *seqs;
     uint32_t seq_count;
+    bool prompt; /* of tokens whose sequences' texts were there before; else each is its sequence's next word */
 } af_batch;
 
 /* What a batch gave: a row for each token that wanted a choice or logits, and a state for each that wanted that, both
@@ -149,7 +154,8 @@ typedef struct af_span {
 typedef struct af_backend_ops {
     const char *name;
     uint32_t rounding;      /* columns that share a scale, where the fast mode rounds activations to eight bits */
-    bool same_in_any_batch; /* promise 1: a token's logits do not depend on what else a batch holds, bit for bit */
+    bool same_in_any_batch; /* promise 1: a token's logits do not depend on what else a batch holds, nor on whether it
+                               is one of a prompt's, bit for bit */
     uint32_t in_flight;     /* tickets that may be uncollected at once; 0 and 1: each is collected before the next */
     int (*submit)(af_backend *backend, const af_batch *batch, af_ticket *ticket, af_error *error);
     int (*begin)(af_backend *backend, const af_batch *batch, af_error *error); /* the batch lives until end */

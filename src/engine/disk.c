@@ -78,8 +78,8 @@ int64_t af_disk_now(void) {
 }
 
 /* Of many that wait to be saved the oldest is given up: its pages are the next to leave memory. */
-void af_disk_note(af_disk *disk, const af_job *job) {
-    const uint32_t pages = job->done / AF_KV_PAGE;
+void af_disk_note(af_disk *disk, const af_job *job, uint32_t done) {
+    const uint32_t pages = done / AF_KV_PAGE;
     if (!disk || disk->off || pages == 0) return;
     int32_t *ids = malloc((size_t)pages * AF_KV_PAGE * sizeof *ids);
     if (!ids) return;

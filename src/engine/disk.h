@@ -38,8 +38,8 @@ void af_disk_close(af_disk *disk);
 void af_disk_check(struct af_engine *engine);
 af_page_stats af_disk_stats(const af_disk *disk);
 
-/* A request that ends: its kept text is to be saved. */
-void af_disk_note(af_disk *disk, const struct af_job *job);
+/* A request that ends: of its text, what the first `done` positions fill is kept, and to be saved. */
+void af_disk_note(af_disk *disk, const struct af_job *job, uint32_t done);
 /* Copies at most so many pages of what is noted. True if something is left. */
 bool af_disk_save(struct af_engine *engine, uint32_t most);
 /* Waits a little for the disk. */

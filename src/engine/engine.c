@@ -98,8 +98,9 @@ void af_engine_end(af_engine *engine, af_job *job, const int32_t *ids, size_t id
     remove_from(engine->running, &engine->running_count, job);
     af_disk_leave(engine->disk, job);
     if (job->seq && finish != AF_FINISH_ERROR) {
-        af_kv_keep(engine->kv, job->seq, job->tokens, job->done);
-        af_disk_note(engine->disk, job);
+        const uint32_t done = af_job_shareable(job, engine->apart);
+        af_kv_keep(engine->kv, job->seq, job->tokens, done);
+        af_disk_note(engine->disk, job, done);
     }
     af_kv_seq_release(engine->kv, job->seq);
     af_mutex_lock(engine->mutex);
@@ -305,6 +306,7 @@ int af_engine_open_with(const af_engine_parts *parts, const af_engine_options *o
     engine->parallel = options->parallel;
     engine->queue = options->queue;
     engine->prefill_chunk = options->prefill_chunk;
+    engine->apart = !parts->backend->ops->same_in_any_batch;
     engine->speculates = af_speculate_can(parts->plan, parts->backend, options);
     engine->trace_chunks = af_env_flag("AIRFRAME_TRACE_PREFILL_CHUNKS");
     parts->backend->ops->describe(parts->backend, engine->device, sizeof engine->device);

@@ -92,6 +92,10 @@ typedef struct af_job {
     uint32_t fly_from;   /* tokens of its answer before it draws in flight again (ahead.c) */
 } af_job;
 
+/* Positions whose pages others may take over: where decoded tokens have other bits than a prompt's, not those. */
+static inline uint32_t af_job_shareable(const af_job *job, bool apart) {
+    return apart && job->done > job->prompt_end ? job->prompt_end : job->done;
+}
 /* Tokens of its text that are known: prompt, and what was chosen. */
 static inline uint32_t af_job_known(const af_job *job) {
     return job->prompt_count + job->completion - job->absorbed;
@@ -161,8 +165,11 @@ typedef struct af_step {
 } af_step;
 
 static inline af_batch af_step_batch(const af_step *step) {
-    return (af_batch){
-        .tokens = step->tokens, .token_count = step->token_count, .seqs = step->seqs, .seq_count = step->job_count};
+    return (af_batch){.tokens = step->tokens,
+                      .token_count = step->token_count,
+                      .seqs = step->seqs,
+                      .seq_count = step->job_count,
+                      .prompt = step->prompt_tokens > 0};
 }
 
 #define AF_AHEAD_MOST 8 /* steps in flight, at the most */
@@ -183,6 +190,8 @@ struct af_engine {
     uint32_t short_flights; /* in a row (ahead.c) */
     bool ctx_from_memory, trace_chunks;
     bool shifts;     /* a full context does not end a request (shift.c) */
+    bool apart;      /* prompts and decodes have steps of their own: the backend is not same_in_any_batch */
+    bool decoded;    /* in the last step, if they have */
     bool speculates; /* drafts are made, where they pay */
     af_draft_costs draft_costs;
     af_draft_offer *offers; /* (parallel) of the running jobs */

@@ -35,7 +35,7 @@ void af_reuse_prefixes(af_engine *engine) {
     if (!af_kv_keeps(engine->kv)) return;
     for (uint32_t i = 0; i < engine->running_count; i++) {
         const af_job *job = engine->running[i];
-        af_kv_keep(engine->kv, job->seq, job->tokens, job->done);
+        af_kv_keep(engine->kv, job->seq, job->tokens, af_job_shareable(job, engine->apart));
     }
     for (uint32_t i = 0; i < engine->running_count; i++) {
         af_job *job = engine->running[i];

@@ -45,7 +45,7 @@ void af_shift_full(af_engine *engine) {
     for (uint32_t i = 0; i < engine->running_count; i++) {
         af_job *job = engine->running[i];
         if (job->done < engine->ctx || job->limit == 0) continue;
-        af_kv_keep(engine->kv, job->seq, job->tokens, job->done);
+        af_kv_keep(engine->kv, job->seq, job->tokens, af_job_shareable(job, engine->apart));
         af_kv_seq_release(engine->kv, job->seq);
         job->seq = af_kv_seq_take(engine->kv);
         drop_half(job);

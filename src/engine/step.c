@@ -6,6 +6,9 @@
  * so that a short one is never behind a long one. Where logits of many prompt tokens are wanted, a share is cut so that
  * the rows fit. All of this is allowed by promise 1: no cut changes a logit.
  *
+ * A device whose decoded tokens have other bits than a prompt's (backend.h) is given steps of the one and of the other
+ * in turn, so that nobody's tokens depend on who else is there.
+ *
  * A plan whose attention sees both directions takes prompts whole: as many as fit into the budget, which holds the
  * longest, first come first served.
  *
@@ -72,18 +75,29 @@ static void add_job(af_engine *engine, af_job *job, uint32_t count) {
     step->jobs[step->job_count++] = job;
 }
 
-static uint32_t add_decodes(af_engine *engine) {
+static void add_decodes(af_engine *engine) {
     af_speculate_settle(engine);
     for (uint32_t i = 0; i < engine->running_count; i++) {
         af_job *job = engine->running[i];
         if (!af_job_in_prompt(job)) add_job(engine, job, 1 + af_speculate_size(engine, i));
     }
-    return engine->step.job_count;
 }
 
 /* What of its prompt this step may run. */
 static uint32_t prompt_left(const af_job *job) {
     return af_job_in_prompt(job) && !job->waits ? job->prompt_end - job->done : 0;
+}
+
+static uint32_t decoding(const af_engine *engine) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < engine->running_count; i++) count += !af_job_in_prompt(engine->running[i]);
+    return count;
+}
+
+static bool any_prompt(const af_engine *engine) {
+    for (uint32_t i = 0; i < engine->running_count; i++)
+        if (prompt_left(engine->running[i]) > 0) return true;
+    return false;
 }
 
 /* The level up to which every prompt is filled so that the budget is used: sum of min(left, level) <= budget. */
@@ -117,7 +131,7 @@ static uint32_t cut_to_rows(const af_job *job, uint32_t count, uint32_t rows) {
 static void add_prompts(af_engine *engine, uint32_t budget) {
     af_step *step = &engine->step;
     uint32_t level = fair_level(engine, budget);
-    uint32_t behind = engine->running_count - step->job_count;
+    uint32_t behind = engine->running_count - decoding(engine);
     for (uint32_t i = 0; i < engine->running_count && behind > 0; i++) {
         af_job *job = engine->running[i];
         if (!af_job_in_prompt(job)) continue;
@@ -143,6 +157,11 @@ static void add_whole_prompts(af_engine *engine, uint32_t budget) {
     }
 }
 
+static uint32_t beside_decodes(uint32_t budget) {
+    if (budget <= LEAST_BUDGET) return budget;
+    return budget / DECODE_DIVISOR > LEAST_BUDGET ? budget / DECODE_DIVISOR : LEAST_BUDGET;
+}
+
 static void build_batch(af_engine *engine) {
     af_step *step = &engine->step;
     step->token_count = step->job_count = step->row_count = step->state_count = step->prompt_tokens = 0;
@@ -154,10 +173,11 @@ static void build_batch(af_engine *engine) {
         add_whole_prompts(engine, budget);
         return;
     }
-    if (add_decodes(engine) > 0 && budget > LEAST_BUDGET) {
-        budget = budget / DECODE_DIVISOR > LEAST_BUDGET ? budget / DECODE_DIVISOR : LEAST_BUDGET;
-    }
-    add_prompts(engine, budget);
+    const bool decodes = decoding(engine) > 0;
+    const bool prompts = !engine->apart || !decodes || (engine->decoded && any_prompt(engine));
+    engine->decoded = !prompts;
+    if (!engine->apart || !prompts) add_decodes(engine);
+    if (prompts) add_prompts(engine, decodes ? beside_decodes(budget) : budget);
 }
 
 /* ---- What comes back ---- */

@@ -181,7 +181,10 @@ static void restart(af_verifier *v, uint32_t seq) {
 static void prepare(af_verifier *v, size_t batch, af_choose choose, prepared *p) {
     *p = (prepared){.batch = {.tokens = p->tokens, .seqs = p->seqs, .seq_count = AF_VERIFY_SEQUENCES}};
     uint32_t all = 0;
-    for (uint32_t s = 0; s < AF_VERIFY_SEQUENCES; s++) all += shapes[batch].tokens[s];
+    for (uint32_t s = 0; s < AF_VERIFY_SEQUENCES; s++) {
+        all += shapes[batch].tokens[s];
+        p->batch.prompt |= shapes[batch].tokens[s] > 1;
+    }
     for (uint32_t s = 0; s < AF_VERIFY_SEQUENCES; s++) {
         const uint32_t count = shapes[batch].tokens[s], begin = begin_of(v, s);
         if (v->plan->whole) restart(v, s);

@@ -123,6 +123,7 @@ typedef struct af_gpu_shape {
     uint32_t stretch, stretches; /* of the context, in decode */
     uint32_t first_choice;
     bool decode, prompt; /* that list runs; neither: the general one */
+    bool many;           /* products add as those of many tokens do, however few there are */
 } af_gpu_shape;
 
 static inline uint32_t af_gpu_count_of(const af_gpu_step *step, const af_gpu_shape *shape) {

@@ -140,7 +140,7 @@ static af_gpu_shape shape_of(const af_batch *batch, const af_gpu_ticket *ticket,
 
 /* The decode list stores a token's key while others attend: no two tokens may be of one sequence. */
 static bool is_decode(const af_gpu_backend *b, const af_batch *batch) {
-    if (batch->token_count > AF_GPU_DECODE || b->decode.count == 0) return false;
+    if (batch->prompt || batch->token_count > AF_GPU_DECODE || b->decode.count == 0) return false;
     for (uint32_t t = 1; t < batch->token_count; t++)
         if (batch->tokens[t].seq == batch->tokens[t - 1].seq) return false;
     return true;
@@ -153,7 +153,8 @@ af_gpu_shape af_gpu_write_batch(af_gpu_backend *b, const af_batch *batch, af_tic
     write_rows(b, batch, ticket);
     af_gpu_shape shape = shape_of(batch, ticket, choice_slot(b, id));
     shape.decode = is_decode(b, batch);
-    shape.prompt = !shape.decode && b->prompt.count > 0 && batch->token_count >= PROMPT_FROM;
+    shape.many = batch->prompt;
+    shape.prompt = !shape.decode && b->prompt.count > 0 && (batch->prompt || batch->token_count >= PROMPT_FROM);
     shape.tiles = write_tiles(b, batch, AF_GPU_TILE, b->tiles_at);
     if (shape.prompt) shape.wide_tiles = write_tiles(b, batch, AF_GPU_PROMPT_TILE, b->wide_tiles_at);
     shape.runs = write_runs(b, batch);

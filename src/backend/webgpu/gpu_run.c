@@ -104,7 +104,7 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
         dispatch(b, pass, s, p, params, wide((s->x + DECODE_OUTPUTS - 1) / DECODE_OUTPUTS));
         return;
     case AF_GPU_GRID_LINEAR:
-        if (count < TILED_FROM) {
+        if (!shape->many && count < TILED_FROM) {
             encode_portions(b, pass, s, params, count, 2 * teams);
             return;
         }
