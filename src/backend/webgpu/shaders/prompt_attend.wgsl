@@ -99,7 +99,7 @@ fn load_queries(at: u32) -> Queries {
     if (K_DIM > 16u) { q.b = load_left(at + 4u, ROW); }
     if (K_DIM > 32u) { q.c = load_left(at + 8u, ROW); }
     if (K_DIM > 48u) { q.d = load_left(at + 12u, ROW); }
-    if (K_DIM > 64u) { q.e = load_left(at + 4u, ROW); }
+    if (K_DIM > 64u) { q.e = load_left(at + 16u, ROW); }
     if (K_DIM > 80u) { q.f = load_left(at + 20u, ROW); }
     if (K_DIM > 96u) { q.g = load_left(at + 24u, ROW); }
     if (K_DIM > 112u) { q.h = load_left(at + 28u, ROW); }
@@ -237,7 +237,7 @@ fn prompt_attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocat
         if (V_DIM > 16u) { o1 = add_values(4u, w0, w1, w2, w3, o1); }
         if (V_DIM > 32u) { o2 = add_values(8u, w0, w1, w2, w3, o2); }
         if (V_DIM > 48u) { o3 = add_values(12u, w0, w1, w2, w3, o3); }
-        if (V_DIM > 64u) { o4 = add_values(4u, w0, w1, w2, w3, o4); }
+        if (V_DIM > 64u) { o4 = add_values(16u, w0, w1, w2, w3, o4); }
         if (V_DIM > 80u) { o5 = add_values(20u, w0, w1, w2, w3, o5); }
         if (V_DIM > 96u) { o6 = add_values(24u, w0, w1, w2, w3, o6); }
         if (V_DIM > 112u) { o7 = add_values(28u, w0, w1, w2, w3, o7); }
