@@ -5,6 +5,9 @@
 // taken 128 at a time: a thread loads one key and scores it for all queries of the tile; the block is folded into running
 // maxima and sums (online softmax); then a thread adds up one element of the values for its queries, each value loaded
 // once for all of them.
+//
+// Blocks of keys begin at multiples of 128, and one without a key that a query sees leaves what the query has as it is: so
+// a query's sums are the same in any tile.
 struct Params {
     group: u32,    // offset of the cache group's page table in a sequence's
     window: u32,   // 0: everything
@@ -108,7 +111,7 @@ fn fold(local: u32) {
     if (local < QUERIES) {
         top = tops[local];
         for (var j = 0u; j < 16u; j++) { top = max(top, sixteenths[local * 16u + j]); }
-        fades[local] = exp(tops[local] - top);
+        fades[local] = select(exp(tops[local] - top), 1.0, tops[local] == top);
         tops[local] = top;
     }
     workgroupBarrier();
@@ -161,10 +164,11 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
     let part = local / min(V_DIM, THREADS);
     let mine = QUERIES / PARTS; // queries a thread adds up
     var held: array<f32, 16>;   // (V_DIM over THREADS, query of mine)
-    for (var start = begin; start <= last; start += THREADS) {
+    for (var start = begin / THREADS * THREADS; start <= last; start += THREADS) {
         let key = start + local;
+        let there = key >= begin && key <= last; // pages before a window may be another's by now
         var s: array<f32, 8>;
-        if (key <= last) {
+        if (there) {
             let page = batch_info[t.pages + p.group + key / PAGE];
             let slot = key % PAGE;
             s = score(cache_row(page, KV_HEADS, kv_head, slot, K_ROW) / 4u, cache_scales(page, KV_HEADS, kv_head, slot, K_ROW));
@@ -172,16 +176,17 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
             v_scales[local] = cache_scales(page, KV_HEADS, kv_head, slot, V_ROW);
         }
         for (var i = 0u; i < QUERIES; i++) {
-            weights[i * THREADS + local] = select(NEVER, soft_cap(s[i], p.cap), i < count && key <= last && seen(key, t.position + i));
+            weights[i * THREADS + local] = select(NEVER, soft_cap(s[i], p.cap), i < count && there && seen(key, t.position + i));
         }
         workgroupBarrier();
         fold(local);
         workgroupBarrier();
+        let first_key = max(begin, start) - start;
         let keys = min(THREADS, last + 1u - start);
         if (part < PARTS) {
             for (var e = 0u; e * THREADS + element < V_DIM; e++) {
                 for (var i = 0u; i < mine; i++) { held[mine * e + i] *= fades[part * mine + i]; }
-                for (var k = 0u; k < keys; k++) {
+                for (var k = first_key; k < keys; k++) {
                     let v = value_at(k, e * THREADS + element);
                     for (var i = 0u; i < mine; i++) { held[mine * e + i] += weights[(part * mine + i) * THREADS + k] * v; }
                 }

@@ -3,7 +3,8 @@
 //
 // One workgroup of four subgroups for each (head, tile); a subgroup has 16 of the tokens. Keys are taken 64 at a time,
 // twice: first only for the largest score of each token, then for weights and sums. So no sum of values is ever
-// scaled, which matrices of subgroups cannot do row by row. Two threads share a token's row of scores.
+// scaled, which matrices of subgroups cannot do row by row. Two threads share a token's row of scores. Blocks of keys begin
+// at multiples of 64, so that a token's sums are the same in any tile.
 //
 // A query rounded to f16 would turn into errors of its scores, and those of the weights, in proportion to the scores. So
 // it is two f16, its first bits and what is left; for the largest score the first will do, as weights are relative to it.
@@ -62,25 +63,25 @@ fn stage_queries(first: u32, count: u32, head: u32, rest: bool, local: u32) {
     }
 }
 
-// Keys from `start` on; zeros behind the last.
-fn stage_keys(pages: u32, start: u32, last: u32, kv_head: u32, local: u32) {
+// Keys from `start` on; zeros before `begin`, where pages may be another sequence's by now, and behind the last.
+fn stage_keys(pages: u32, start: u32, begin: u32, last: u32, kv_head: u32, local: u32) {
     const zeros = vec4<u32>();
     let eights = K_DIM / 8u;
     for (var i = local; i < KEYS * eights; i += THREADS) {
         let key = start + i / eights;
         var v = zeros;
-        if (key <= last) { v = k_cache[cache_row(batch_info[pages + key / PAGE], KV_HEADS, kv_head, key % PAGE, 8u * eights) / 4u + i % eights]; }
+        if (key >= begin && key <= last) { v = k_cache[cache_row(batch_info[pages + key / PAGE], KV_HEADS, kv_head, key % PAGE, 8u * eights) / 4u + i % eights]; }
         store_eight(i / eights * ROW + i % eights * 2u, v);
     }
 }
 
-fn stage_values(pages: u32, start: u32, last: u32, kv_head: u32, local: u32) {
+fn stage_values(pages: u32, start: u32, begin: u32, last: u32, kv_head: u32, local: u32) {
     const zeros = vec4<u32>();
     let eights = V_DIM / 8u;
     for (var i = local; i < KEYS * eights; i += THREADS) {
         let key = start + i / eights;
         var v = zeros;
-        if (key <= last) { v = v_cache[cache_row(batch_info[pages + key / PAGE], KV_HEADS, kv_head, key % PAGE, 8u * eights) / 4u + i % eights]; }
+        if (key >= begin && key <= last) { v = v_cache[cache_row(batch_info[pages + key / PAGE], KV_HEADS, kv_head, key % PAGE, 8u * eights) / 4u + i % eights]; }
         store_eight(i / eights * ROW + i % eights * 2u, v);
     }
 }
@@ -199,8 +200,8 @@ fn prompt_attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocat
     let position = t.position + row;
     let scores = row * STRIP_ROW + half;
     var top = select(NEVER, sinks[head], p.has_sinks == 1u);
-    for (var start = begin; start <= last; start += KEYS) {
-        stage_keys(pages, start, last, kv_head, local);
+    for (var start = begin / KEYS * KEYS; start <= last; start += KEYS) {
+        stage_keys(pages, start, begin, last, kv_head, local);
         workgroupBarrier();
         score_block(queries, mine * STRIP_ROW);
         workgroupBarrier();
@@ -216,12 +217,12 @@ fn prompt_attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocat
     var sum = select(0.0, exp(sinks[head] - top), p.has_sinks == 1u && half == 0u);
     var o0: Sum; var o1: Sum; var o2: Sum; var o3: Sum;
     var o4: Sum; var o5: Sum; var o6: Sum; var o7: Sum;
-    for (var start = begin; start <= last; start += KEYS) {
-        stage_keys(pages, start, last, kv_head, local);
+    for (var start = begin / KEYS * KEYS; start <= last; start += KEYS) {
+        stage_keys(pages, start, begin, last, kv_head, local);
         workgroupBarrier();
         score_block_finely(queries, rest, mine * STRIP_ROW);
         workgroupBarrier();
-        stage_values(pages, start, last, kv_head, local);
+        stage_values(pages, start, begin, last, kv_head, local);
         for (var k = 0u; k < 32u; k += 4u) {
             let w = vec4<f16>(weights_of(start + half + k, scores + k, position, last, top));
             tile[WEIGHTS + row * WEIGHT_ROW + (half + k) / 4u] = w;
