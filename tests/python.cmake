@@ -11,7 +11,7 @@ if(SHIMMY_SANITIZE)
 endif()
 
 # What says nothing more, or nothing true, about a sanitized program: long runs, resources, what is installed.
-set(release_only gpu_test gpu_verify_test install_test layout_test real_test resources_test twin_test)
+set(release_only gpu_batch_test gpu_test gpu_verify_test install_test layout_test real_test resources_test twin_test)
 
 file(GLOB python_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.py)
 if(CMAKE_CROSSCOMPILING)

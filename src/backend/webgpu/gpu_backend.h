@@ -74,7 +74,7 @@ typedef enum af_gpu_grid {
     AF_GPU_GRID_TILES,  /* x fixed, y = tiles of neighbouring tokens, z = parts of a tile */
     AF_GPU_GRID_WIDE,   /* x fixed, y = wide tiles */
     AF_GPU_GRID_RUNS,   /* x fixed, y = runs of tokens of one sequence */
-    AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, or the tiled one */
+    AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, the one for a few, or the tiled one */
     AF_GPU_GRID_FLOAT,  /* float matrices in portions of tokens */
     AF_GPU_GRID_PROMPT, /* tiles of 128 tokens, or 64, by 128 rows */
     AF_GPU_GRID_DECODE, /* 16 rows a workgroup, all tokens at once */
@@ -93,13 +93,15 @@ typedef enum af_gpu_which {
     AF_GPU_CUT
 } af_gpu_which;
 
-#define AF_GPU_PORTIONS 4 /* kernels for 1, 2, 4 and 8 tokens at a time */
+#define AF_GPU_PORTIONS 4                     /* kernels for 1, 2, 4 and 8 tokens at a time */
+#define AF_GPU_TILED    AF_GPU_PORTIONS       /* where the kernel for many tokens stands behind them */
+#define AF_GPU_FEW      (AF_GPU_PORTIONS + 1) /* ... and that of the same bits for a few */
 
 typedef struct af_gpu_step {
     const char *name;   /* of the plan's operation */
     const char *kernel; /* of the kernel table */
     af_gpu_grid grid;
-    const af_gpu_pipeline *pipelines[AF_GPU_PORTIONS + 1]; /* one, or by portion and then the tiled one */
+    const af_gpu_pipeline *pipelines[AF_GPU_FEW + 1]; /* one, or by portion and then the others */
     WGPUBindGroup bind;
     uint32_t params[AF_GPU_PARAMS];
     uint32_t param_count;

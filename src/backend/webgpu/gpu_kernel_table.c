@@ -17,6 +17,7 @@ const af_gpu_kernel_row af_gpu_kernel_table[] = {
     {"norm", {"row_sum.wgsl", "packet.wgsl", "norm.wgsl"}, "norm", 5, WRITES(3) | WRITES(4)},
     {"linear_vec", {"block.wgsl", "linear_vec.wgsl"}, "linear_vec", 4, WRITES(3)},
     {"linear_mat", {"block.wgsl", "linear_mat.wgsl"}, "linear_mat", 4, WRITES(3)},
+    {"linear_few", {"block.wgsl", "linear_few.wgsl"}, "linear_few", 4, WRITES(3)},
     {"linear_float", {"linear_float.wgsl"}, "linear_float", 3, WRITES(2)},
     {"tail", {"row_sum.wgsl", "tail.wgsl"}, "tail", 4, WRITES(3)},
     {"rope_store",

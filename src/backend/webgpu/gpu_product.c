@@ -52,7 +52,8 @@ static void quantized_pipelines(af_gpu_compiler *c, af_gpu_step *s, const af_gpu
         constants[4].value = portions[i];
         s->pipelines[i] = af_gpu_pipeline_of(c, "linear_vec", constants, 5);
     }
-    s->pipelines[AF_GPU_PORTIONS] = af_gpu_pipeline_of(c, "linear_mat", constants, 3);
+    s->pipelines[AF_GPU_TILED] = af_gpu_pipeline_of(c, "linear_mat", constants, 3);
+    s->pipelines[AF_GPU_FEW] = af_gpu_pipeline_of(c, "linear_few", constants, 3);
 }
 
 static void float_pipelines(af_gpu_compiler *c, af_gpu_step *s, const af_gpu_layout *layout) {

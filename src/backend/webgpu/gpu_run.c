@@ -42,7 +42,10 @@ static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass
 }
 
 #define TILE           64
-#define TILED_FROM     24 /* tokens from which the tiled kernel is the faster one */
+#define TILED_FROM     24 /* tokens from which the tiled kernel is faster than portions */
+#define FEW_ROWS       16 /* rows and tokens of linear_few.wgsl's tiles */
+#define FEW_TOKENS     8
+#define FEW_MOST       32 /* tokens up to which it is faster than the tiled kernel */
 #define DECODE_OUTPUTS 16 /* rows a workgroup of decode_linear.wgsl makes */
 
 #define PROMPT_ROWS   128 /* of prompt_linear.wgsl's tiles; tokens: as many, or half */
@@ -55,6 +58,21 @@ static void encode_prompt(const af_gpu_backend *b, WGPUComputePassEncoder pass, 
         dispatch(b, pass, s, s->pipelines[0], params, (grid){tokens, rows, 1});
     else
         dispatch(b, pass, s, s->pipelines[1], params, (grid){(count + 63) / 64, rows, 1});
+}
+
+/* `many`: to the same bits whatever `count` is, as the tiled kernel and the one for a few add in one order. */
+static void encode_linear(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t *params,
+                          uint32_t count, bool many, uint32_t rows_a_group) {
+    if (many && count <= FEW_MOST) {
+        grid g = wide((s->x + FEW_ROWS - 1) / FEW_ROWS);
+        g.z = (count + FEW_TOKENS - 1) / FEW_TOKENS;
+        dispatch(b, pass, s, s->pipelines[AF_GPU_FEW], params, g);
+    } else if (!many && count < TILED_FROM) {
+        encode_portions(b, pass, s, params, count, rows_a_group);
+    } else {
+        const grid g = {(s->x + TILE - 1) / TILE, (count + TILE - 1) / TILE, 1};
+        dispatch(b, pass, s, s->pipelines[AF_GPU_TILED], params, g);
+    }
 }
 
 static void set_shape(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t count, uint32_t *params) {
@@ -104,12 +122,7 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
         dispatch(b, pass, s, p, params, wide((s->x + DECODE_OUTPUTS - 1) / DECODE_OUTPUTS));
         return;
     case AF_GPU_GRID_LINEAR:
-        if (!shape->many && count < TILED_FROM) {
-            encode_portions(b, pass, s, params, count, 2 * teams);
-            return;
-        }
-        p = s->pipelines[AF_GPU_PORTIONS];
-        dispatch(b, pass, s, p, params, (grid){(s->x + TILE - 1) / TILE, (count + TILE - 1) / TILE, 1});
+        encode_linear(b, pass, s, params, count, shape->many, 2 * teams);
         return;
     }
 }

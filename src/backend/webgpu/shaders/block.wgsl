@@ -113,13 +113,16 @@ fn dot16(w: vec4<u32>, x: vec4<u32>) -> i32 {
     return dot4I8Packed(w.x, x.x) + dot4I8Packed(w.y, x.y) + dot4I8Packed(w.z, x.z) + dot4I8Packed(w.w, x.w);
 }
 
-// The product of a block with a token's: xa, xb its int8 elements, s its scales and scaled sums.
+// The product of a block with a token's: xa, xb its int8 elements, s its scales and scaled sums. Each rounding is stated, and
+// the last operation is an fma, so that no compiler fuses it with what the caller adds: kernels that add the same blocks
+// in the same order come to the same bits.
 fn block_dot(q: Quants, c: vec4<f32>, xa: vec4<u32>, xb: vec4<u32>, s: vec4<f32>) -> f32 {
     let first = s.x * f32(dot16(q.a, xa));
-    let last = s.y * f32(dot16(q.b, xb));
-    if (PAIRING >= PAIR_IQ4) { return c.x * (first + last); }
-    if (PAIRING == PAIR_MIN) { return c.x * (first + last) + c.y * (s.z + s.w); }
-    return c.x * first + c.z * last + c.y * s.z + c.w * s.w;
+    let last = f32(dot16(q.b, xb));
+    if (PAIRING == PAIR_MIN) { return fma(c.x, fma(s.y, last, first), c.y * (s.z + s.w)); }
+    let both = fma(c.z, s.y * last, c.x * first);
+    if (PAIRING >= PAIR_IQ4) { return both; }
+    return fma(c.w, s.w, fma(c.y, s.z, both));
 }
 
 // Element j (0 .. 31) of a block as the weight it stands for.
