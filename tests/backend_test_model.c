@@ -147,7 +147,7 @@ float *random_floats(af_plan *plan, size_t n, float center, float spread) {
 
 /* Blocks of Q8_0 (a half float and 32 bytes) in a file of their own: the backend lets go of pages it has packed, which
  * only a mapped file survives. Matrices are slices of it. */
-#define FILE_BLOCKS 4096
+#define FILE_BLOCKS 16384
 
 static const unsigned char *mapped_blocks(size_t blocks) {
     static af_mapping mapping;

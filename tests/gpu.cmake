@@ -8,7 +8,9 @@ c_test(gpu_plan_test airframe)
 target_sources(gpu_plan_test PRIVATE backend_test_model.c backend_test_recur.c backend_test_reference.c)
 c_test(gpu_draw_test airframe)
 target_sources(gpu_draw_test PRIVATE backend_test_model.c backend_test_recur.c backend_test_reference.c)
-set_tests_properties(gpu_plan_test gpu_draw_test gpu_upload_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
+c_test(gpu_decode_test airframe)
+target_sources(gpu_decode_test PRIVATE backend_test_model.c backend_test_recur.c backend_test_reference.c)
+set_tests_properties(gpu_plan_test gpu_draw_test gpu_decode_test gpu_upload_test PROPERTIES ENVIRONMENT XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/runtime) # lavapipe asks
 
 # A Vulkan driver without a device, which server_sandbox_test.py puts into a sandbox.
 add_library(fake_driver MODULE fake_driver.c)

@@ -154,16 +154,27 @@ static void open_caches(af_gpu_backend *b, int *status, af_error *error) {
     }
 }
 
-/* decode_attend.wgsl's parts: (token, head, stretch) of a maximum, a sum and a head's values. */
-static uint64_t parts_bytes(const af_plan *plan) {
+/* decode_attend.wgsl's parts: (token, head, stretch) of a maximum, a sum and a head's values. Of a token here. */
+static uint64_t token_parts(const af_gpu_backend *b) {
+    const af_plan *plan = b->plan;
     uint64_t most = 0;
     for (size_t i = 0; i < plan->op_count; i++) {
         if (plan->ops[i].kind != AF_OP_ATTEND) continue;
         const af_op_attend *a = &plan->ops[i].u.attend;
-        const uint64_t floats = (uint64_t)a->heads * AF_GPU_STRETCHES * (plan->caches[a->cache].v_dim + 2u);
+        const uint64_t floats = (uint64_t)a->heads * b->stretches * (plan->caches[a->cache].v_dim + 2u);
         if (floats > most) most = floats;
     }
-    return most * AF_GPU_DECODE * sizeof(float);
+    return most * sizeof(float);
+}
+
+/* Each token of a decode step is another sequence's and gives a row. Where a device does not bind the parts of so many,
+ * larger steps take the general list: with other bits, then. */
+static void open_parts(af_gpu_backend *b, int *status, af_error *error) {
+    const uint64_t each = token_parts(b);
+    b->decode_tokens = b->options.max_rows < b->max_seqs ? b->options.max_rows : b->max_seqs;
+    if (b->gpu && each * b->decode_tokens > b->gpu->info.binding_bytes)
+        b->decode_tokens = (uint32_t)(b->gpu->info.binding_bytes / each);
+    make(b, &b->parts, each * b->decode_tokens, "attention", status, error);
 }
 
 /* Lays out the parts of batch_info. */
@@ -223,7 +234,7 @@ static void open_buffers(af_gpu_backend *b, int *status, af_error *error) {
     make(b, &b->spreads, (uint64_t)b->options.max_rows * 2 * AF_GPU_SPREAD_BINS * 4, "choices", status, error);
     make(b, &b->weighed, (uint64_t)b->options.max_rows * AF_GPU_ARGMAX_PARTS * 4, "choices", status, error);
     make(b, &b->choices, (uint64_t)AF_GPU_IN_FLIGHT * b->options.max_rows * 4, "choices", status, error);
-    make(b, &b->parts, parts_bytes(plan), "attention", status, error);
+    open_parts(b, status, error);
     make(b, &b->batch_info, info_bytes(b), "a batch", status, error);
     for (size_t i = 0; i < 2; i++) make(b, &b->unused[i], 256, "nothing", status, error);
 }
@@ -241,6 +252,9 @@ static void open_tables(af_gpu_backend *b, int *status, af_error *error) {
     const uint32_t context_pages = (plan->context + AF_KV_PAGE - 1) / AF_KV_PAGE;
     b->table_pages = larger(b->table_pages, 1);
     if (context_pages && context_pages < b->table_pages) b->table_pages = context_pages; /* 0: the file does not say */
+    const uint32_t units =
+        (uint32_t)(((uint64_t)b->table_pages * AF_KV_PAGE + AF_GPU_STRETCH_UNIT - 1) / AF_GPU_STRETCH_UNIT);
+    b->stretches = units < AF_GPU_STRETCHES ? units : AF_GPU_STRETCHES;
     if (b->max_seqs > AF_GPU_SEQUENCES) b->max_seqs = AF_GPU_SEQUENCES;
     b->values = table(plan->value_count, sizeof *b->values, status, error);
     b->k_caches = table(plan->cache_count, sizeof *b->k_caches, status, error);

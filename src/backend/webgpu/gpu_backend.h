@@ -13,9 +13,10 @@
  *     batch     tokens, rows, page tables, angles (shaders/batch.wgsl): written by the host each step
  *
  * There are three lists of steps. The general one serves every batch; the prompt list, where subgroups multiply
- * matrices, those of many tokens (shaders/prompt_*.wgsl); the decode list, for up to AF_GPU_DECODE tokens of
- * as many sequences, has norms, residuals and quantization folded into the products (shaders/decode_*.wgsl): six
- * dispatches a layer of a dense model, where a dispatch that waits for another costs two microseconds.
+ * matrices, those of many tokens (shaders/prompt_*.wgsl); the decode list, for tokens of as many sequences, has norms,
+ * residuals and quantization folded into the products (shaders/decode_*.wgsl): six dispatches a layer of a dense model,
+ * where a dispatch that waits for another costs two microseconds. What it makes of a token does not depend on the
+ * others, nor on how many there are.
  */
 #ifndef AF_GPU_BACKEND_H
 #define AF_GPU_BACKEND_H
@@ -29,11 +30,12 @@
 #define AF_GPU_IN_FLIGHT    4    /* tickets that may be uncollected */
 #define AF_GPU_SEQUENCES    256  /* of a batch */
 #define AF_GPU_PARAMS       (AF_GPU_IMMEDIATE_BYTES / 4)
-#define AF_GPU_DECODE       8  /* tokens a decode step may have */
+#define AF_GPU_UNPACED      8  /* tokens: batches as small as that are never cut into submits */
 #define AF_GPU_TILE         8  /* tokens of a tile of attend.wgsl */
 #define AF_GPU_PROMPT_TILE  64 /* tokens of a tile of prompt_attend.wgsl */
 #define AF_GPU_TILE_WORDS   3  /* that describe one: its first token, how many, positions of its sequence */
-#define AF_GPU_STRETCHES    64 /* parts a context is cut into, at most */
+#define AF_GPU_STRETCHES    64 /* parts a context is cut into for decoding, at most */
+#define AF_GPU_STRETCH_UNIT 64 /* positions; a stretch is a whole number of them (decode_attend.wgsl) */
 #define AF_GPU_ARGMAX_PARTS 64
 #define AF_GPU_SPREAD_BINS  1024 /* cut.wgsl */
 
@@ -77,8 +79,8 @@ typedef enum af_gpu_grid {
     AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, the one for a few, or the tiled one */
     AF_GPU_GRID_FLOAT,  /* float matrices in portions of tokens */
     AF_GPU_GRID_PROMPT, /* tiles of 128 tokens, or 64, by 128 rows */
-    AF_GPU_GRID_DECODE, /* 16 rows a workgroup, all tokens at once */
-    AF_GPU_GRID_STRETCH /* x = stretches of the context, y = x of the step, z = count */
+    AF_GPU_GRID_DECODE, /* x = groups of up to eight tokens, y and z = outputs by what a workgroup makes */
+    AF_GPU_GRID_STRETCH /* x = stretches of the longest context, y = x of the step, z = count */
 } af_gpu_grid;
 
 /* What of a batch a step is for: all its tokens; the wanted rows; the wanted states; the wanted rows, where one's best
@@ -109,8 +111,7 @@ typedef struct af_gpu_step {
     int32_t portion_at; /* parameter that holds the first token of a portion; -1: none */
     int32_t scaled_at;  /* parameter that holds scaled_plus + scaled_by * tokens; -1: none */
     uint32_t scaled_by, scaled_plus;
-    int32_t stretch_at;   /* parameter that holds the length of a stretch of the context; -1: none */
-    int32_t stretches_at; /* ... that holds their number */
+    int32_t stretches_at; /* parameter that holds the most stretches a token's context has; -1: none */
     int32_t choice_at;    /* parameter that holds where this batch's choices go; -1: none */
     uint32_t x;           /* AF_GPU_GRID_HEADS: workgroups; else rows of the segment */
     uint32_t parts;       /* AF_GPU_GRID_TILES: of a tile */
@@ -122,7 +123,7 @@ typedef struct af_gpu_step {
 /* What a batch changes in the steps. */
 typedef struct af_gpu_shape {
     uint32_t tokens, rows, top_rows, draw_rows, whole_rows, cut_rows, states, tiles, wide_tiles, runs;
-    uint32_t stretch, stretches; /* of the context, in decode */
+    uint32_t stretches; /* of a context, in decode; the most that a token has */
     uint32_t first_choice;
     bool decode, prompt; /* that list runs; neither: the general one */
     bool many;           /* products add as those of many tokens do, however few there are */
@@ -196,6 +197,8 @@ typedef struct af_gpu_backend {
     uint32_t table_pages; /* entries of a group's page table for one sequence */
     uint32_t turn_pairs;  /* of all ropes together, a token */
     uint32_t max_seqs;
+    uint32_t decode_tokens;          /* the most of a batch that the decode list takes */
+    uint32_t stretches;              /* places that `parts` has for a token's head */
     uint64_t kv_bytes, buffer_bytes; /* of caches and states; of all buffers but weights */
 
     /* host side of a batch */
@@ -259,6 +262,8 @@ static inline uint64_t af_gpu_row_bytes(uint32_t row, af_kv_type type) {
     const uint32_t scales = type == AF_KV_Q8_0 ? (row / 32 + 1) / 2 * 4 : 0; /* whole words */
     return (uint64_t)row * af_kv_cost_of(type).elem + scales;
 }
+
+extern const uint32_t af_gpu_decode_rows[AF_GPU_PORTIONS]; /* gpu_decode.c: ROWS of decode_linear.wgsl, by portion */
 
 /* The list that a batch of this shape runs. */
 static inline const af_gpu_steps *af_gpu_steps_for(const af_gpu_backend *b, const af_gpu_shape *shape) {

@@ -4,9 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
-#define CHOSEN        UINT32_MAX /* shaders/batch.wgsl */
-#define PROMPT_FROM   32         /* tokens from which the prompt list is the faster one */
-#define STRETCH_BLOCK 64         /* positions that decode_attend.wgsl takes at a time */
+#define CHOSEN      UINT32_MAX /* shaders/batch.wgsl */
+#define PROMPT_FROM 32         /* tokens from which the prompt list is the faster one */
 
 static uint32_t choice_slot(const af_gpu_backend *b, af_ticket ticket) {
     return (uint32_t)(ticket % AF_GPU_IN_FLIGHT) * b->options.max_rows;
@@ -119,8 +118,15 @@ static uint32_t write_runs(af_gpu_backend *b, const af_batch *batch) {
     return count;
 }
 
+/* Of a token's context, as decode_attend.wgsl cuts it. */
+static uint32_t stretches_of(const af_gpu_backend *b, uint32_t position) {
+    const uint32_t units = position / AF_GPU_STRETCH_UNIT + 1, each = (units + b->stretches - 1) / b->stretches;
+    return (units + each - 1) / each;
+}
+
 /* The shape of a batch, from which grids follow. */
-static af_gpu_shape shape_of(const af_batch *batch, const af_gpu_ticket *ticket, uint32_t first_choice) {
+static af_gpu_shape shape_of(const af_gpu_backend *b, const af_batch *batch, const af_gpu_ticket *ticket,
+                             uint32_t first_choice) {
     af_gpu_shape shape = {.tokens = batch->token_count,
                           .rows = ticket->row_count,
                           .top_rows = ticket->any_top ? ticket->row_count : 0,
@@ -129,18 +135,16 @@ static af_gpu_shape shape_of(const af_batch *batch, const af_gpu_ticket *ticket,
                           .cut_rows = ticket->any_cut ? ticket->row_count : 0,
                           .states = ticket->state_count,
                           .first_choice = first_choice};
-    uint32_t last = 0;
-    for (uint32_t t = 0; t < batch->token_count; t++)
-        if (batch->tokens[t].position > last) last = batch->tokens[t].position;
-    const uint32_t blocks = last / STRETCH_BLOCK + 1;
-    shape.stretch = (blocks + AF_GPU_STRETCHES - 1) / AF_GPU_STRETCHES * STRETCH_BLOCK;
-    shape.stretches = last / shape.stretch + 1;
+    for (uint32_t t = 0; t < batch->token_count; t++) {
+        const uint32_t stretches = stretches_of(b, batch->tokens[t].position);
+        if (stretches > shape.stretches) shape.stretches = stretches;
+    }
     return shape;
 }
 
 /* The decode list stores a token's key while others attend: no two tokens may be of one sequence. */
 static bool is_decode(const af_gpu_backend *b, const af_batch *batch) {
-    if (batch->prompt || batch->token_count > AF_GPU_DECODE || b->decode.count == 0) return false;
+    if (batch->prompt || batch->token_count > b->decode_tokens || b->decode.count == 0) return false;
     for (uint32_t t = 1; t < batch->token_count; t++)
         if (batch->tokens[t].seq == batch->tokens[t - 1].seq) return false;
     return true;
@@ -151,7 +155,7 @@ af_gpu_shape af_gpu_write_batch(af_gpu_backend *b, const af_batch *batch, af_tic
     write_pages(b, batch);
     write_turns(b, batch);
     write_rows(b, batch, ticket);
-    af_gpu_shape shape = shape_of(batch, ticket, choice_slot(b, id));
+    af_gpu_shape shape = shape_of(b, batch, ticket, choice_slot(b, id));
     shape.decode = is_decode(b, batch);
     shape.many = batch->prompt;
     shape.prompt = !shape.decode && b->prompt.count > 0 && (batch->prompt || batch->token_count >= PROMPT_FROM);

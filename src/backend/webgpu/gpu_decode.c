@@ -20,7 +20,7 @@ enum {
     ACTIVATE = 64
 }; /* decode_linear.wgsl */
 
-#define OUTPUTS 16 /* rows a workgroup makes */
+#define OUTPUTS 16 /* rows: a packet is written so many at a time */
 
 typedef struct decoder {
     af_gpu_compiler *c;
@@ -63,6 +63,9 @@ static const af_op_linear *reader_of(const decoder *d, size_t i, af_value value,
 
 /* ---- Linear ---- */
 
+/* The more tokens, the more rows share what a thread loads of each. */
+const uint32_t af_gpu_decode_rows[AF_GPU_PORTIONS] = {2, 2, 2, 2};
+
 typedef struct fold {
     const char *name;
     const af_gpu_matrix *m;
@@ -80,10 +83,12 @@ typedef struct fold {
 
 static void fold_pipelines(af_gpu_compiler *c, af_gpu_step *s, const fold *f) {
     const af_gpu_layout *layout = f->m->layout;
-    af_gpu_constant constants[] = {AF_GPU_BLOCK_CONSTANTS(layout), {"GLU", f->glu}, {"ACT", f->act}, {"TOKENS", 0}};
+    af_gpu_constant constants[] = {
+        AF_GPU_BLOCK_CONSTANTS(layout), {"GLU", f->glu}, {"ACT", f->act}, {"TOKENS", 0}, {"ROWS", 0}};
     for (uint32_t i = 0; i < AF_GPU_PORTIONS; i++) {
         constants[5].value = 1u << i;
-        s->pipelines[i] = af_gpu_pipeline_of(c, "decode_linear", constants, 6);
+        constants[6].value = af_gpu_decode_rows[i];
+        s->pipelines[i] = af_gpu_pipeline_of(c, "decode_linear", constants, 7);
     }
 }
 
@@ -238,7 +243,7 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
                                          {"KV_HEADS", cache->kv_heads},
                                          {"K_DIM", cache->k_dim},
                                          {"V_DIM", cache->v_dim},
-                                         {"STRETCHES", AF_GPU_STRETCHES},
+                                         {"STRETCHES", b->stretches},
                                          {"GROUPS", value_groups(cache, r->heads / cache->kv_heads)},
                                          {"Q_PITCH", r->q_pitch ? r->q_pitch : cache->k_dim}};
     s->pipelines[0] = af_gpu_pipeline_of(c, "decode_attend", constants, 8);
@@ -246,7 +251,6 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
     s->scaled_at = 2;
     s->scaled_by = af_gpu_turns_before(b->plan, r->rope);
     s->scaled_plus = b->turns_at / 2;
-    s->stretch_at = 9;
     const uint32_t params[] = {rope->rotated,
                                rope->adjacent,
                                0,
@@ -256,11 +260,10 @@ static void attend_step(decoder *d, const af_op *store, const af_op *attend) {
                                b->values[r->q].stride,
                                b->values[r->k].first,
                                b->values[r->v].first,
-                               0,
                                af_gpu_bits(attend->u.attend.scale),
                                af_gpu_bits(attend->u.attend.softcap),
                                b->plan->groups[cache->group].window};
-    af_gpu_set_params(s, params, 13);
+    af_gpu_set_params(s, params, 12);
     const float *const vectors[] = {r->q_norm.weight, r->k_norm.weight};
     const uint32_t lengths[] = {cache->k_dim, cache->k_dim};
     const af_gpu_binding bindings[] = {af_gpu_whole(b->batch_info),          af_gpu_small(c, vectors, lengths, 2),
@@ -279,7 +282,7 @@ static void reduce_step(decoder *d, size_t i) {
     const bool leave =
         may_leave(d, i) && cache->v_dim % 16 == 0 && cache->v_dim <= 512 && reader_of(d, i + 1, a->out, false);
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
-    const af_gpu_constant constants = {"STRETCHES", AF_GPU_STRETCHES};
+    const af_gpu_constant constants = {"STRETCHES", b->stretches};
     s->pipelines[0] = af_gpu_pipeline_of(c, "decode_reduce", &constants, 1);
     s->x = a->heads;
     s->stretches_at = 2;

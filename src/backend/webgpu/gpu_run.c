@@ -41,12 +41,12 @@ static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass
     }
 }
 
-#define TILE           64
-#define TILED_FROM     24 /* tokens from which the tiled kernel is faster than portions */
-#define FEW_ROWS       16 /* rows and tokens of linear_few.wgsl's tiles */
-#define FEW_TOKENS     8
-#define FEW_MOST       32 /* tokens up to which it is faster than the tiled kernel */
-#define DECODE_OUTPUTS 16 /* rows a workgroup of decode_linear.wgsl makes */
+#define TILE         64
+#define TILED_FROM   24 /* tokens from which the tiled kernel is faster than portions */
+#define FEW_ROWS     16 /* rows and tokens of linear_few.wgsl's tiles */
+#define FEW_TOKENS   8
+#define FEW_MOST     32 /* tokens up to which it is faster than the tiled kernel */
+#define DECODE_TEAMS 8  /* of a workgroup of decode_linear.wgsl */
 
 #define PROMPT_ROWS   128 /* of prompt_linear.wgsl's tiles; tokens: as many, or half */
 #define ENOUGH_GROUPS 160 /* of large tiles: fewer leave a large GPU idle */
@@ -60,14 +60,15 @@ static void encode_prompt(const af_gpu_backend *b, WGPUComputePassEncoder pass, 
         dispatch(b, pass, s, s->pipelines[1], params, (grid){(count + 63) / 64, rows, 1});
 }
 
-/* `many`: to the same bits whatever `count` is, as the tiled kernel and the one for a few add in one order. */
+/* Batches of one kind alone have the same bits whatever `count` is: prompts' (many), as the tiled kernel and the one
+ * for a few add in one order, and decoded tokens' (decode), as portions of any size do. */
 static void encode_linear(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t *params,
-                          uint32_t count, bool many, uint32_t rows_a_group) {
-    if (many && count <= FEW_MOST) {
+                          uint32_t count, const af_gpu_shape *shape, uint32_t rows_a_group) {
+    if (shape->many && count <= FEW_MOST) {
         grid g = wide((s->x + FEW_ROWS - 1) / FEW_ROWS);
         g.z = (count + FEW_TOKENS - 1) / FEW_TOKENS;
         dispatch(b, pass, s, s->pipelines[AF_GPU_FEW], params, g);
-    } else if (!many && count < TILED_FROM) {
+    } else if (shape->decode || (!shape->many && count < TILED_FROM)) {
         encode_portions(b, pass, s, params, count, rows_a_group);
     } else {
         const grid g = {(s->x + TILE - 1) / TILE, (count + TILE - 1) / TILE, 1};
@@ -75,11 +76,18 @@ static void encode_linear(const af_gpu_backend *b, WGPUComputePassEncoder pass, 
     }
 }
 
+/* Tokens in groups that stand beside each other in the order of workgroups, so that a row's weights are loaded once. */
+static void encode_decode(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
+                          const uint32_t *params, uint32_t count) {
+    const uint32_t i = portion_for(count, true), outputs = DECODE_TEAMS * af_gpu_decode_rows[i];
+    const grid rows = wide((s->x + outputs - 1) / outputs);
+    dispatch(b, pass, s, s->pipelines[i], params, (grid){(count + (1u << i) - 1) >> i, rows.x, rows.y});
+}
+
 static void set_shape(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t count, uint32_t *params) {
     memcpy(params, s->params, sizeof s->params);
     if (s->count_at >= 0) params[s->count_at] = count;
     if (s->scaled_at >= 0) params[s->scaled_at] = s->scaled_plus + s->scaled_by * shape->tokens;
-    if (s->stretch_at >= 0) params[s->stretch_at] = shape->stretch;
     if (s->stretches_at >= 0) params[s->stretches_at] = shape->stretches;
     if (s->choice_at >= 0) params[s->choice_at] = shape->first_choice;
 }
@@ -118,11 +126,10 @@ void af_gpu_encode_step(const af_gpu_backend *b, WGPUComputePassEncoder pass, co
         encode_portions(b, pass, s, params, count, teams);
         return;
     case AF_GPU_GRID_DECODE:
-        p = s->pipelines[portion_for(count, true)];
-        dispatch(b, pass, s, p, params, wide((s->x + DECODE_OUTPUTS - 1) / DECODE_OUTPUTS));
+        encode_decode(b, pass, s, params, count);
         return;
     case AF_GPU_GRID_LINEAR:
-        encode_linear(b, pass, s, params, count, shape->many, 2 * teams);
+        encode_linear(b, pass, s, params, count, shape, 2 * teams);
         return;
     }
 }

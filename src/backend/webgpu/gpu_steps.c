@@ -31,7 +31,6 @@ af_gpu_step *af_gpu_add_step(af_gpu_compiler *c, const char *name, af_gpu_grid g
                        .count_at = -1,
                        .portion_at = -1,
                        .scaled_at = -1,
-                       .stretch_at = -1,
                        .stretches_at = -1,
                        .choice_at = -1};
     return s;

@@ -200,7 +200,7 @@ int af_gpu_run_span(af_backend *backend, const af_span *span, af_error *error) {
         status = af_gpu_run_hooked(b, span->first, span->end, error);
     else if (b->profile)
         af_gpu_profile_encode(b->profile, b, encoder_of(b), first, end);
-    else if (b->pace.budget && b->now.shape.tokens > AF_GPU_DECODE)
+    else if (b->pace.budget && b->now.shape.tokens > AF_GPU_UNPACED)
         encode_paced(b, first, end);
     else
         encode(b, first, end);
@@ -274,7 +274,7 @@ int af_gpu_submit(af_backend *backend, const af_batch *batch, af_ticket *ticket,
 int af_gpu_prepare(af_backend *backend, const af_batch *batch, af_error *error) {
     af_gpu_backend *b = (af_gpu_backend *)backend;
     if (af_backend_hooked(&b->options) || b->profile) return 1;
-    if (b->pace.budget && batch->token_count > AF_GPU_DECODE) return 1;
+    if (b->pace.budget && batch->token_count > AF_GPU_UNPACED) return 1;
     int status = af_gpu_begin(backend, batch, error);
     if (status == AF_OK) status = af_gpu_run_span(backend, &(af_span){.end = b->plan->op_count}, error);
     return status == AF_OK ? encode_end(b, error) : status;

@@ -1,9 +1,10 @@
 // decode_attend.wgsl - attention of a decode step: head norms, rotation, the new key and value into the cache, and the
 // scores of a stretch of the context for all query heads that share a key head, in one dispatch.
 //
-// One workgroup of 256 threads for each (stretch, key head, token); a stretch is a whole number of 64 positions. The one
-// that holds the token's own position stores its key and value first: nobody else reads them this step. Each leaves, for
-// every query head, a maximum, a sum and unfinished values; decode_reduce.wgsl joins them.
+// One workgroup of 256 threads for each (stretch, key head, token). How a context is cut follows from the token's own
+// position alone, so that no neighbour changes a bit of its sums: as few times 64 positions a stretch as make STRETCHES of
+// them. The one that holds the token's own position stores its key and value first: nobody else reads them this step. Each
+// leaves, for every query head, a maximum, a sum and unfinished values; decode_reduce.wgsl joins them.
 //
 // Latency is what counts here, so loads are wide and do not wait for each other: a thread takes one key for a quarter of
 // the heads, sixteen bytes at a time; then two elements of the values of every GROUPS-th position for all heads.
@@ -13,7 +14,6 @@ struct Params {
     norms: u32,     // bit 0: q is normed, bit 1: k
     eps: f32,
     q_stride: u32, k_first: u32, v_first: u32, // a token's row in q; where k and v begin in it
-    stretch: u32,   // positions of a workgroup
     scale: f32,
     cap: f32,       // 0: none
     window: u32,    // 0: everything
@@ -242,8 +242,9 @@ fn decode_attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocat
     let kv_head = group.y;
     let t = batch_token(token);
     let begin = select(0u, t.position + 1u - min(p.window, t.position + 1u), p.window > 0u);
-    let first = group.x * p.stretch;
-    let end = min(first + p.stretch, t.position + 1u);
+    let stretch = (t.position / BLOCK + STRETCHES) / STRETCHES * BLOCK; // gpu_batch.c has it too
+    let first = group.x * stretch;
+    let end = min(first + stretch, t.position + 1u);
     let base = ((token * HEADS + kv_head * share) * STRETCHES + group.x) * (V_DIM + 2u);
     let step = STRETCHES * (V_DIM + 2u); // to the next head's place
     if (end <= begin || first >= end) { // nothing seen here

@@ -1,8 +1,9 @@
-// decode_reduce.wgsl - joins the stretches that decode_attend.wgsl left: one workgroup of 64 threads a (head, token).
+// decode_reduce.wgsl - joins the stretches that decode_attend.wgsl left: one workgroup of 64 threads a (head, token). Those
+// that only a neighbour's longer context has are empty, and change nothing.
 // Writes the attended row as f32 and, NEXT, as the int8 packet of the output projection (block.wgsl).
 struct Params {
     heads: u32, v_dim: u32,
-    stretches: u32,    // that this step used
+    stretches: u32,    // the most that a token of this batch has
     has_sinks: u32,
     packet: u32,       // stride of next, in vec4
     blocks: u32,       // of a next packet

@@ -29,3 +29,6 @@ fn quad_or(v: u32, local: u32) -> u32 {
     let pair = v | subgroupShuffleXor(v, 1u);
     return pair | subgroupShuffleXor(pair, 2u);
 }
+
+// What the thread `step` away (a power of two below 32: its bit flipped) gives for v.
+fn exchange(v: f32, step: u32, local: u32) -> f32 { return subgroupShuffleXor(v, step); }

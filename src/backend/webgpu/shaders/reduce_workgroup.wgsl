@@ -40,3 +40,12 @@ fn quad_or(v: u32, local: u32) -> u32 {
     workgroupBarrier();
     return all;
 }
+
+// What the thread `step` away (a power of two below 32: its bit flipped) gives for v.
+fn exchange(v: f32, step: u32, local: u32) -> f32 {
+    lanes_cells[local] = v;
+    workgroupBarrier();
+    let other = lanes_cells[local ^ step];
+    workgroupBarrier();
+    return other;
+}
