@@ -63,8 +63,8 @@ static const af_op_linear *reader_of(const decoder *d, size_t i, af_value value,
 
 /* ---- Linear ---- */
 
-/* The more tokens, the more rows share what a thread loads of each. */
-const uint32_t af_gpu_decode_rows[AF_GPU_PORTIONS] = {2, 2, 2, 2};
+/* A thread's rows share what it loads of a token: of eight tokens that is most of what it loads. */
+const uint32_t af_gpu_decode_rows[AF_GPU_PORTIONS] = {2, 2, 2, 4};
 
 typedef struct fold {
     const char *name;

@@ -191,19 +191,32 @@ fn decode_linear(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroup
     let place = Place(p.low, p.high, p.scale);
     var sums: array<f32, 32>; // (token, row)
     for (var block = local % lanes; block < p.blocks && row < p.rows; block += lanes) {
-        var q: array<Quants, 4>;
-        var c: array<vec4<f32>, 4>;
-        for (var r = 0u; r < ROWS; r++) {
-            let at = row_of(row, r) * p.blocks + block;
-            q[r] = load_quants(place, at);
-            c[r] = load_scales(place, at);
+        let at = vec4<u32>(row_of(row, 0u), row_of(row, 1u), row_of(row, 2u), row_of(row, 3u)) * p.blocks + block;
+        let q0 = load_quants(place, at.x);
+        let c0 = load_scales(place, at.x);
+        let q1 = load_quants(place, at.y);
+        let c1 = load_scales(place, at.y);
+        var q2 = q0;
+        var c2 = c0;
+        var q3 = q0;
+        var c3 = c0;
+        if (ROWS == 4u) {
+            q2 = load_quants(place, at.z);
+            c2 = load_scales(place, at.z);
+            q3 = load_quants(place, at.w);
+            c3 = load_scales(place, at.w);
         }
         for (var t = 0u; t < TOKENS; t++) {
             let x = min(first_token + t, p.tokens - 1u) * p.packet;
             let xa = acts[x + 2u * block];
             let xb = acts[x + 2u * block + 1u];
             let s = bitcast<vec4<f32>>(acts[x + 2u * p.blocks + block]);
-            for (var r = 0u; r < ROWS; r++) { sums[t * ROWS + r] += block_dot(q[r], c[r], xa, xb, s); }
+            sums[t * ROWS] += block_dot(q0, c0, xa, xb, s);
+            sums[t * ROWS + 1u] += block_dot(q1, c1, xa, xb, s);
+            if (ROWS == 4u) {
+                sums[t * ROWS + 2u] += block_dot(q2, c2, xa, xb, s);
+                sums[t * ROWS + 3u] += block_dot(q3, c3, xa, xb, s);
+            }
         }
     }
     add_up(&sums, local);
