@@ -1,6 +1,7 @@
 // linear_float.wgsl - F32, F16 and BF16 matrices times tokens kept in f32; also every format in exact mode (widened).
 //
-// As linear_vec.wgsl, with a row as plain numbers: lanes stride over pairs (half formats) or single elements (F32).
+// As linear_vec.wgsl, with a row as plain numbers: lanes stride over pairs (half formats) or single elements (F32). A token's
+// sums are the same in any portion.
 struct Params {
     at: u32,     // of the segment, in u32
     rows: u32,
@@ -36,11 +37,11 @@ fn linear_float(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups
         for (var t = 0u; t < TOKENS; t++) {
             let base = (p.first_token + t) * p.cols;
             if (KIND == 0u) {
-                sums[t] += bitcast<f32>(word) * x[base + i];
+                sums[t] = fma(bitcast<f32>(word), x[base + i], sums[t]);
             } else {
                 let w = pair(word);
                 let second = select(0.0, x[base + min(2u * i + 1u, p.cols - 1u)], 2u * i + 1u < p.cols);
-                sums[t] += w.x * x[base + 2u * i] + w.y * second;
+                sums[t] = fma(w.y, second, fma(w.x, x[base + 2u * i], sums[t]));
             }
         }
     }

@@ -1,8 +1,9 @@
 // linear_mat.wgsl - a quantized matrix times many tokens: prompts.
 //
-// A workgroup makes a tile of 64 rows by 64 tokens; 256 threads, each 4 by 4. For every block of 32 columns the tile's
+// A workgroup makes a tile of 64 rows by 64 tokens; 256 threads, each 4 by 4. For every two blocks of 32 columns the tile's
 // weights are unpacked once to bytes in workgroup memory, beside the tokens' int8 activations, and multiplied four bytes
-// at a time. Same layout and same meaning as linear_vec.wgsl.
+// at a time. Same layout and same meaning as linear_vec.wgsl; an output's blocks add up from the first to the last, as in
+// linear_few.wgsl.
 struct Params {
     low: u32, high: u32, scale: u32,
     rows: u32,
@@ -20,26 +21,31 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> y: array<f32>;
 
 const TILE = 64u;
-const PAD = 3u; // vec4 a row in workgroup memory: two of data, one so that rows fall to different banks
-var<workgroup> w_quants: array<vec4<u32>, 192>; // TILE * PAD
-var<workgroup> x_quants: array<vec4<u32>, 192>;
-var<workgroup> w_scales: array<vec4<f32>, 64>;
-var<workgroup> x_scales: array<vec4<f32>, 64>;
+const STEP = 2u;   // blocks
+const QUANTS = 5u; // vec4 of a row or a token in a step: two a block, one so that rows fall to different banks
+var<workgroup> w_quants: array<vec4<u32>, 320>; // TILE * QUANTS
+var<workgroup> x_quants: array<vec4<u32>, 320>;
+var<workgroup> w_scales: array<vec4<f32>, 128>; // (block, row)
+var<workgroup> x_scales: array<vec4<f32>, 128>;
 
-fn stage(row0: u32, token0: u32, block: u32, local: u32) {
-    if (local < TILE) {
-        let row = min(row0 + local, p.rows - 1u);
+// Threads stage a block each: of the matrix the first half of them, neighbours neighbouring blocks, of tokens the others.
+fn stage(row0: u32, token0: u32, first: u32, local: u32) {
+    let line = local / STEP % TILE;
+    let turn = local % STEP;
+    let block = min(first + turn, p.blocks - 1u);
+    let at = line * QUANTS + 2u * turn;
+    if (local < STEP * TILE) {
+        let row = min(row0 + line, p.rows - 1u);
         let place = Place(p.low, p.high, p.scale);
         let q = load_quants(place, row * p.blocks + block);
-        w_quants[local * PAD] = q.a;
-        w_quants[local * PAD + 1u] = q.b;
-        w_scales[local] = load_scales(place, row * p.blocks + block);
-    } else if (local < 2u * TILE) {
-        let i = local - TILE;
-        let x = min(token0 + i, p.tokens - 1u) * p.packet;
-        x_quants[i * PAD] = acts[x + 2u * block];
-        x_quants[i * PAD + 1u] = acts[x + 2u * block + 1u];
-        x_scales[i] = bitcast<vec4<f32>>(acts[x + 2u * p.blocks + block]);
+        w_quants[at] = q.a;
+        w_quants[at + 1u] = q.b;
+        w_scales[turn * TILE + line] = load_scales(place, row * p.blocks + block);
+    } else {
+        let x = min(token0 + line, p.tokens - 1u) * p.packet;
+        x_quants[at] = acts[x + 2u * block];
+        x_quants[at + 1u] = acts[x + 2u * block + 1u];
+        x_scales[turn * TILE + line] = bitcast<vec4<f32>>(acts[x + 2u * p.blocks + block]);
     }
 }
 
@@ -50,22 +56,24 @@ fn linear_mat(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
     let r0 = local % 16u;
     let t0 = local / 16u;
     var sums: array<array<f32, 4>, 4>;
-    for (var block = 0u; block < p.blocks; block++) {
-        stage(row0, token0, block, local);
+    for (var first = 0u; first < p.blocks; first += STEP) {
+        stage(row0, token0, first, local);
         workgroupBarrier();
-        var q: array<Quants, 4>;
-        var c: array<vec4<f32>, 4>;
-        for (var r = 0u; r < 4u; r++) {
-            let i = r0 + 16u * r;
-            q[r] = Quants(w_quants[i * PAD], w_quants[i * PAD + 1u]);
-            c[r] = w_scales[i];
-        }
-        for (var t = 0u; t < 4u; t++) {
-            let i = t0 + 16u * t;
-            let xa = x_quants[i * PAD];
-            let xb = x_quants[i * PAD + 1u];
-            let s = x_scales[i];
-            for (var r = 0u; r < 4u; r++) { sums[t][r] += block_dot(q[r], c[r], xa, xb, s); }
+        for (var turn = 0u; turn < min(STEP, p.blocks - first); turn++) {
+            var q: array<Quants, 4>;
+            var c: array<vec4<f32>, 4>;
+            for (var r = 0u; r < 4u; r++) {
+                let i = r0 + 16u * r;
+                q[r] = Quants(w_quants[i * QUANTS + 2u * turn], w_quants[i * QUANTS + 2u * turn + 1u]);
+                c[r] = w_scales[turn * TILE + i];
+            }
+            for (var t = 0u; t < 4u; t++) {
+                let i = t0 + 16u * t;
+                let xa = x_quants[i * QUANTS + 2u * turn];
+                let xb = x_quants[i * QUANTS + 2u * turn + 1u];
+                let s = x_scales[turn * TILE + i];
+                for (var r = 0u; r < 4u; r++) { sums[t][r] += block_dot(q[r], c[r], xa, xb, s); }
+            }
         }
         workgroupBarrier();
     }
