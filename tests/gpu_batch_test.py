@@ -27,14 +27,14 @@ def printed(name, chunk, neighbours, **options):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_logits_are_the_same_in_small_chunks_beside_neighbours(name):
-    assert printed(name, 7, 2) == printed(name, 512, 0)
+def test_logits_are_the_same_in_chunks_beside_a_neighbour(name):
+    assert printed(name, 29, 1) == printed(name, 512, 0)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_logits_of_quantized_weights_are_the_same_in_any_chunks_beside_any_neighbours(name):
     whole = printed(name, 512, 0)
-    for chunk, neighbours in (5, 0), (33, 5):
+    for chunk, neighbours in (7, 0), (33, 3):
         assert printed(name, chunk, neighbours) == whole, f"chunks of {chunk} beside {neighbours}"
 
 
@@ -42,9 +42,11 @@ def test_logits_are_the_same_token_by_token():
     assert printed("nano-gemma3-q8_0", 1, 0) == printed("nano-gemma3-q8_0", 64, 0)
 
 
-# Sums through workgroup memory, and products and attention by matrices of subgroups, each with itself.
+# Sums through workgroup memory; products and attention by matrices of subgroups, whose tiles of each size are met here.
 @pytest.mark.parametrize("variable", ["AIRFRAME_GPU_SUBGROUPS=0", "AIRFRAME_GPU_MATRICES=emulated"])
 @pytest.mark.parametrize("name", ["nano-llama-q5_k_m", "nano-gemma3-q8_0", "nano-qwen3moe-q4_0"])
 def test_logits_are_the_same_on_other_devices(name, variable):
     env = dict([variable.split("=")])
-    assert printed(name, 7, 2, env=env) == printed(name, 512, 0, env=env)
+    whole = printed(name, 512, 0, env=env)
+    assert printed(name, 7, 2, env=env) == whole
+    assert printed(name, 40, 0, env=env) == whole

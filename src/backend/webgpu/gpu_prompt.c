@@ -6,7 +6,7 @@
  */
 #include "backend/webgpu/gpu_compiler.h"
 
-enum { BIAS = 1, RESIDUAL = 2 }; /* prompt_linear.wgsl */
+enum { BIAS = 1, RESIDUAL = 2 }; /* prompt_block.wgsl */
 
 /* ---- Linear ---- */
 
@@ -39,6 +39,7 @@ static void product_pipelines(af_gpu_compiler *c, af_gpu_step *s, const af_op_li
     s->pipelines[0] = af_gpu_pipeline_of(c, "prompt_linear", constants, 6);
     constants[5].value = 2;
     s->pipelines[1] = af_gpu_pipeline_of(c, "prompt_linear", constants, 6);
+    s->pipelines[2] = af_gpu_pipeline_of(c, "prompt_few", constants, 5);
 }
 
 static void product_step(af_gpu_compiler *c, const af_op *op, const af_gpu_product *product,

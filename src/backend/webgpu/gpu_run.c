@@ -49,15 +49,31 @@ static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass
 #define DECODE_TEAMS 8  /* of a workgroup of decode_linear.wgsl */
 
 #define PROMPT_ROWS   128 /* of prompt_linear.wgsl's tiles; tokens: as many, or half */
+#define PROMPT_FEW    32  /* rows and tokens of prompt_few.wgsl's tiles */
 #define ENOUGH_GROUPS 160 /* of large tiles: fewer leave a large GPU idle */
+#define ENOUGH_HALVES 96  /* of those of 64 tokens */
 
+static uint32_t pieces(uint32_t count, uint32_t size) {
+    return (count + size - 1) / size;
+}
+
+/* Workgroups that keep a device busy; the few cores of one in software are so with any. */
+static bool enough(const af_gpu_backend *b, uint32_t groups, uint32_t wanted) {
+    return groups >= wanted || b->gpu->info.class == AF_GPU_SOFTWARE;
+}
+
+/* The largest tiles that tokens fill and of which there are enough: sums are the same in all. */
 static void encode_prompt(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
                           const uint32_t *params, uint32_t count) {
-    const uint32_t rows = (s->x + PROMPT_ROWS - 1) / PROMPT_ROWS, tokens = (count + 127) / 128;
-    if (rows * tokens >= ENOUGH_GROUPS)
-        dispatch(b, pass, s, s->pipelines[0], params, (grid){tokens, rows, 1});
-    else
-        dispatch(b, pass, s, s->pipelines[1], params, (grid){(count + 63) / 64, rows, 1});
+    const uint32_t rows = pieces(s->x, PROMPT_ROWS), wide_tiles = pieces(count, 128), halves = pieces(count, 64);
+    if (count > 64 && enough(b, rows * wide_tiles, ENOUGH_GROUPS)) {
+        dispatch(b, pass, s, s->pipelines[0], params, (grid){wide_tiles, rows, 1});
+    } else if (count > PROMPT_FEW && enough(b, rows * halves, ENOUGH_HALVES)) {
+        dispatch(b, pass, s, s->pipelines[1], params, (grid){halves, rows, 1});
+    } else {
+        const grid few = {pieces(count, PROMPT_FEW), pieces(s->x, PROMPT_FEW), 1};
+        dispatch(b, pass, s, s->pipelines[2], params, few);
+    }
 }
 
 /* Batches of one kind alone have the same bits whatever `count` is: prompts' (many), as the tiled kernel and the one
