@@ -11,7 +11,8 @@ if(SHIMMY_SANITIZE)
 endif()
 
 # What says nothing more, or nothing true, about a sanitized program: long runs, resources, what is installed.
-set(release_only gpu_batch_test gpu_test gpu_verify_test install_test layout_test real_test resources_test twin_test)
+set(release_only gpu_batch_test gpu_neighbours_test gpu_test gpu_verify_test install_test layout_test real_test resources_test
+    twin_test)
 
 file(GLOB python_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.py)
 if(CMAKE_CROSSCOMPILING)
@@ -33,8 +34,12 @@ foreach(name IN ITEMS promises_test real_test resources_test twin_test)
     endif()
 endforeach()
 
-# Every small model on every variation of a GPU in software.
+# Every small model, and every variation of a GPU in software.
+foreach(name IN ITEMS gpu_batch_test gpu_neighbours_test gpu_verify_test)
+    if(TEST ${name})
+        set_property(TEST ${name} APPEND PROPERTY LABELS slow)
+    endif()
+endforeach()
 if(TEST gpu_verify_test)
-    set_property(TEST gpu_verify_test APPEND PROPERTY LABELS slow)
     set_tests_properties(gpu_verify_test PROPERTIES TIMEOUT 2400) # a quarter of an hour on two quiet cores
 endif()
