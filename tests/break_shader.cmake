@@ -1,7 +1,7 @@
 # Copies a shader; in rope_store.wgsl the rotation's direction is turned round. Fails where the line is no longer there.
 file(READ ${FROM} text)
 if(FROM MATCHES "/rope_store\\.wgsl$")
-    string(REPLACE "a * turn.x - b * turn.y" "a * turn.x + b * turn.y" broken "${text}")
+    string(REPLACE "v.x * turn.x - v.y * turn.y" "v.x * turn.x + v.y * turn.y" broken "${text}")
     if(broken STREQUAL text)
         message(FATAL_ERROR "break_shader.cmake: rope_store.wgsl has no such line to break")
     endif()

@@ -27,9 +27,11 @@ void af_gpu_compile_rope_store(af_gpu_compiler *c, const af_op *op) {
     const af_cache *cache = &b->plan->caches[r->cache];
     const af_rope *rope = &b->plan->ropes[r->rope];
     af_gpu_step *s = af_gpu_add_step(c, op->name, AF_GPU_GRID_HEADS);
+    const uint32_t k_row = af_gpu_key_row(cache, b->options.kv), v_row = af_gpu_value_row(cache, b->options.kv);
     const af_gpu_constant constants[] = {{"KV", b->options.kv},
-                                         {"K_ROW", af_gpu_key_row(cache, b->options.kv)},
-                                         {"V_ROW", af_gpu_value_row(cache, b->options.kv)},
+                                         {"K_ROW", k_row},
+                                         {"V_ROW", v_row},
+                                         {"ROW_FLOATS", k_row > v_row ? k_row : v_row},
                                          {"Q_WIDTH", r->q_norm.width},
                                          {"K_WIDTH", r->k_norm.width},
                                          {"Q_NORM", r->q_norm.kind},

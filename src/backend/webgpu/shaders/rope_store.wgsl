@@ -31,8 +31,8 @@ override Q_BIAS: u32 = 0u; // 1: has one
 override K_BIAS: u32 = 0u;
 override Q_WIDTH: u32 = 64u; // elements of a head that are normed, the first ones
 override K_WIDTH: u32 = 64u;
+override ROW_FLOATS: u32 = 1024u; // a head's, key or value
 const THREADS = 64u;
-const ROW_FLOATS = 1024u;
 
 struct HeadNorm { kind: u32, width: u32, eps: f32, weights: u32, biased: bool, bias: u32 }
 
@@ -69,19 +69,34 @@ fn query_factor(position: u32) -> f32 {
     return 1.0 + p.growth * log(1.0 + f32(position / p.span));
 }
 
+fn turn_pair(v: vec2<f32>, turn: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>(v.x * turn.x - v.y * turn.y, v.x * turn.y + v.y * turn.x);
+}
+
 fn rotate_head(token: u32, local: u32) {
     let pairs = (p.turned & 0xffffu) / 2u;
     let begin = p.turned >> 16u;
     for (var i = local; i < pairs; i += THREADS) {
         let first = begin + select(i, 2u * i, p.adjacent == 1u);
         let second = begin + select(i + pairs, 2u * i + 1u, p.adjacent == 1u);
-        let turn = turn_at(p.angles + token * pairs + i);
-        let a = row_values[first];
-        let b = row_values[second];
-        row_values[first] = a * turn.x - b * turn.y;
-        row_values[second] = a * turn.y + b * turn.x;
+        let turned = turn_pair(vec2<f32>(row_values[first], row_values[second]), turn_at(p.angles + token * pairs + i));
+        row_values[first] = turned.x;
+        row_values[second] = turned.y;
     }
     workgroupBarrier();
+}
+
+// The same of a query head at `base` that is only turned: where it lies, with nothing to wait for.
+fn rotate_in_place(base: u32, token: u32, local: u32) {
+    let pairs = (p.turned & 0xffffu) / 2u;
+    let begin = base + (p.turned >> 16u);
+    for (var i = local; i < pairs; i += THREADS) {
+        let first = begin + select(i, 2u * i, p.adjacent == 1u);
+        let second = begin + select(i + pairs, 2u * i + 1u, p.adjacent == 1u);
+        let turned = turn_pair(vec2<f32>(q[first], q[second]), turn_at(p.angles + token * pairs + i));
+        q[first] = turned.x;
+        q[second] = turned.y;
+    }
 }
 
 // `dim` elements of the head at `base`, and zeros up to `row`.
@@ -99,6 +114,10 @@ fn rope_store(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
     let slot = t.position % PAGE;
     if (group.x < p.heads) {
         let base = token * p.q_stride + group.x * Q_PITCH;
+        if (Q_NORM == 0u && p.span == 0u) {
+            rotate_in_place(base, token, local);
+            return;
+        }
         load_head(base, p.k_dim, K_ROW, local);
         norm_head(head_norm(Q_NORM, Q_WIDTH, p.q_eps, 0u, Q_ROWS, Q_BIAS, group.x), local);
         rotate_head(token, local);
