@@ -189,10 +189,10 @@ def test_bench_profiles_kernels_with_their_share_of_bandwidth():
     at = next(i for i, line in enumerate(lines) if line.split()[:2] == ["kernel", "rows"])
     rows = [line.split() for line in lines[at + 1:-1]]
     kernels = {(row[0], row[2]) for row in rows}
-    assert {("decode_linear", "decode"), ("linear_mat", "general")} & kernels and "GB/s" in lines[-1]
+    assert {("decode_one", "decode"), ("linear_mat", "general")} & kernels and "GB/s" in lines[-1]
     for row in rows:
         assert int(row[3]) > 0 and float(row[4]) >= 0
-        assert (len(row) == 9) == (row[0].startswith(("linear", "decode_linear", "prompt_linear")))
+        assert (len(row) == 9) == (row[0].startswith(("linear", "decode_linear", "decode_one", "prompt_linear")))
 
 
 # ---- verify ----

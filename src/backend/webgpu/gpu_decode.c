@@ -1,9 +1,9 @@
 /* gpu_decode.c - the decode list: the same plan with neighbouring operations folded into each other.
  *
  * Which of an operation's forms is taken is decided here once, at load, from its own fields and its neighbours': an
- * operation whose matrices are quantized and whose rows are whole sixteens takes decode_linear.wgsl; an operation that
- * feeds such a one leaves it the packet it reads. Everything else keeps the general form, so the two lists give the
- * same values for every plan.
+ * operation whose matrices are quantized and whose rows are whole sixteens takes decode_linear.wgsl, or decode_one.wgsl
+ * for a single token; an operation that feeds such a one leaves it the packet it reads. Everything else keeps the
+ * general form, so the two lists give the same values for every plan.
  */
 #include "backend/webgpu/gpu_compiler.h"
 
@@ -18,7 +18,7 @@ enum {
     NEXT_NORM = 16,
     NO_Y = 32,
     ACTIVATE = 64
-}; /* decode_linear.wgsl */
+}; /* decode_outputs.wgsl */
 
 #define OUTPUTS 16 /* rows: a packet is written so many at a time */
 
@@ -88,7 +88,7 @@ static void fold_pipelines(af_gpu_compiler *c, af_gpu_step *s, const fold *f) {
     for (uint32_t i = 0; i < AF_GPU_PORTIONS; i++) {
         constants[5].value = 1u << i;
         constants[6].value = af_gpu_decode_rows[i];
-        s->pipelines[i] = af_gpu_pipeline_of(c, "decode_linear", constants, 7);
+        s->pipelines[i] = af_gpu_pipeline_of(c, i == 0 ? "decode_one" : "decode_linear", constants, 7);
     }
 }
 

@@ -3,6 +3,9 @@
 
 #define WRITES(binding) (1u << (binding))
 
+#define DECODE_PRODUCT(name)                                                                                           \
+    { #name, {"block.wgsl", "packet.wgsl", "decode_outputs.wgsl", #name ".wgsl" }, #name, 6, WRITES(4) | WRITES(5) }
+
 /* For heads of up to `widest` elements. */
 #define PROMPT_ATTEND(widest)                                                                                          \
     {                                                                                                                  \
@@ -26,7 +29,8 @@ const af_gpu_kernel_row af_gpu_kernel_table[] = {
      5,
      WRITES(2) | WRITES(3) | WRITES(4)},
     {"attend", {"batch.wgsl", "cache.wgsl", "attend.wgsl"}, "attend", 6, WRITES(5)},
-    {"decode_linear", {"block.wgsl", "packet.wgsl", "decode_linear.wgsl"}, "decode_linear", 6, WRITES(4) | WRITES(5)},
+    DECODE_PRODUCT(decode_one),
+    DECODE_PRODUCT(decode_linear),
     {"decode_attend",
      {"batch.wgsl", "cache.wgsl", "cache_store.wgsl", "row_sum.wgsl", "decode_attend.wgsl"},
      "decode_attend",
@@ -45,7 +49,11 @@ const af_gpu_kernel_row af_gpu_kernel_table[] = {
     {"per_head_float", {"float_row.wgsl", "per_head.wgsl", "per_head_float.wgsl"}, "per_head", 3, WRITES(1)},
     {"argmax", {"argmax.wgsl"}, "argmax", 3, WRITES(1) | WRITES(2)},
     {"prompt_norm", {"row_sum.wgsl", "prompt_norm.wgsl"}, "prompt_norm", 4, WRITES(2) | WRITES(3)},
-    {"prompt_linear", {"block.wgsl", "matrix.wgsl", "prompt_block.wgsl", "prompt_linear.wgsl"}, "prompt_linear", 6, WRITES(5)},
+    {"prompt_linear",
+     {"block.wgsl", "matrix.wgsl", "prompt_block.wgsl", "prompt_linear.wgsl"},
+     "prompt_linear",
+     6,
+     WRITES(5)},
     {"prompt_few", {"block.wgsl", "matrix.wgsl", "prompt_block.wgsl", "prompt_few.wgsl"}, "prompt_few", 6, WRITES(5)},
     PROMPT_ATTEND(32),
     PROMPT_ATTEND(64),

@@ -16,10 +16,14 @@ static void dispatch(const af_gpu_backend *b, WGPUComputePassEncoder pass, const
     api->wgpuComputePassEncoderDispatchWorkgroups(pass, g.x, g.y, g.z);
 }
 
+static uint32_t pieces(uint32_t count, uint32_t size) {
+    return (count + size - 1) / size;
+}
+
 /* Workgroups along x; what is over the limit of one dimension goes to y. */
 static grid wide(uint32_t groups) {
     const uint32_t most = 32768;
-    return groups > most ? (grid){most, (groups + most - 1) / most, 1} : (grid){groups, 1, 1};
+    return groups > most ? (grid){most, pieces(groups, most), 1} : (grid){groups, 1, 1};
 }
 
 /* Index of the kernel for the most tokens at a time that `count` fills, or, `up`, the fewest that hold it. */
@@ -32,7 +36,7 @@ static uint32_t portion_for(uint32_t count, bool up) {
 /* Portions of 8, 4, 2 and 1 tokens until all are done. */
 static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
                             uint32_t *params, uint32_t count, uint32_t rows_a_group) {
-    const grid g = wide((s->x + rows_a_group - 1) / rows_a_group);
+    const grid g = wide(pieces(s->x, rows_a_group));
     for (uint32_t done = 0; done < count;) {
         const uint32_t i = portion_for(count - done, false);
         params[s->portion_at] = done;
@@ -51,11 +55,7 @@ static void encode_portions(const af_gpu_backend *b, WGPUComputePassEncoder pass
 #define PROMPT_ROWS   128 /* of prompt_linear.wgsl's tiles; tokens: as many, or half */
 #define PROMPT_FEW    32  /* rows and tokens of prompt_few.wgsl's tiles */
 #define ENOUGH_GROUPS 160 /* of large tiles: fewer leave a large GPU idle */
-#define ENOUGH_HALVES 96  /* of those of 64 tokens */
-
-static uint32_t pieces(uint32_t count, uint32_t size) {
-    return (count + size - 1) / size;
-}
+#define ENOUGH_HALVES 48  /* of those of 64 tokens */
 
 /* Workgroups that keep a device busy; the few cores of one in software are so with any. */
 static bool enough(const af_gpu_backend *b, uint32_t groups, uint32_t wanted) {
@@ -76,18 +76,24 @@ static void encode_prompt(const af_gpu_backend *b, WGPUComputePassEncoder pass, 
     }
 }
 
-/* Batches of one kind alone have the same bits whatever `count` is: prompts' (many), as the tiled kernel and the one
- * for a few add in one order, and decoded tokens' (decode), as portions of any size do. */
+/* Portions of any size add in one order; so do the tiled kernel and the one for a few, in another. Which of the two
+ * does not follow from `count`, where it must not: decoded tokens and a prompt's wanted rows, few as a rule, are
+ * portions. */
+static bool takes_portions(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t count) {
+    if (shape->many) return s->which == AF_GPU_ROWS;
+    return shape->decode || count < TILED_FROM;
+}
+
 static void encode_linear(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s, uint32_t *params,
                           uint32_t count, const af_gpu_shape *shape, uint32_t rows_a_group) {
-    if (shape->many && count <= FEW_MOST) {
-        grid g = wide((s->x + FEW_ROWS - 1) / FEW_ROWS);
-        g.z = (count + FEW_TOKENS - 1) / FEW_TOKENS;
-        dispatch(b, pass, s, s->pipelines[AF_GPU_FEW], params, g);
-    } else if (shape->decode || (!shape->many && count < TILED_FROM)) {
+    if (takes_portions(s, shape, count)) {
         encode_portions(b, pass, s, params, count, rows_a_group);
+    } else if (shape->many && count <= FEW_MOST) {
+        grid g = wide(pieces(s->x, FEW_ROWS));
+        g.z = pieces(count, FEW_TOKENS);
+        dispatch(b, pass, s, s->pipelines[AF_GPU_FEW], params, g);
     } else {
-        const grid g = {(s->x + TILE - 1) / TILE, (count + TILE - 1) / TILE, 1};
+        const grid g = {pieces(s->x, TILE), pieces(count, TILE), 1};
         dispatch(b, pass, s, s->pipelines[AF_GPU_TILED], params, g);
     }
 }
@@ -96,8 +102,12 @@ static void encode_linear(const af_gpu_backend *b, WGPUComputePassEncoder pass, 
 static void encode_decode(const af_gpu_backend *b, WGPUComputePassEncoder pass, const af_gpu_step *s,
                           const uint32_t *params, uint32_t count) {
     const uint32_t i = portion_for(count, true), outputs = DECODE_TEAMS * af_gpu_decode_rows[i];
-    const grid rows = wide((s->x + outputs - 1) / outputs);
-    dispatch(b, pass, s, s->pipelines[i], params, (grid){(count + (1u << i) - 1) >> i, rows.x, rows.y});
+    const grid rows = wide(pieces(s->x, outputs));
+    if (count == 1) {
+        dispatch(b, pass, s, s->pipelines[0], params, rows);
+        return;
+    }
+    dispatch(b, pass, s, s->pipelines[i], params, (grid){pieces(count, 1u << i), rows.x, rows.y});
 }
 
 static void set_shape(const af_gpu_step *s, const af_gpu_shape *shape, uint32_t count, uint32_t *params) {

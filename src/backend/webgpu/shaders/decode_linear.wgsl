@@ -1,5 +1,5 @@
 // decode_linear.wgsl - a linear operation of a decode step in one dispatch: product, bias or gate, residual, and the int8
-// packet that the next operation reads. For any number of tokens, each of another sequence.
+// packet that the next operation reads. For two tokens and more, each of another sequence.
 //
 // A workgroup of 256 threads makes 8 ROWS outputs for each of TOKENS tokens, the last of which may be past the batch. 32
 // lanes share ROWS rows; or, GLU, 16 lanes share ROWS / 2 rows of the gate and the same of the other matrix, which is
@@ -8,50 +8,7 @@
 // TOKENS and ROWS adds in the same order.
 //
 // What follows the product is short work: all sums are made first, and then, behind one barrier, every output of every
-// token has a thread of its own.
-//
-// The norm before an operation is folded into its neighbours. Its factor 1 / sqrt(mean(x^2) + eps) is one number a token,
-// so the operation that wrote x has already quantized x * weight, and left sums of squares beside it, one for each 16
-// columns: here they are added up and the finished sums multiplied (FACTOR). A packet's sums follow its scales, as f32.
-struct Params {
-    low: u32, high: u32, scale: u32, // Place of the rows in weights
-    rows: u32,                // outputs; GLU: of each of the two matrices
-    blocks: u32,
-    first: u32, stride: u32,  // column that row 0 goes to in y, and y's row length
-    tokens: u32,
-    eps: f32,
-    packet: u32,              // stride of acts, in vec4
-    next_packet: u32,         // of next, in vec4
-    next_blocks: u32,         // blocks of a next packet
-    flags: u32,               // BIAS ...
-}
-var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> weights4: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> weights1: array<u32>;
-@group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read> small: array<f32>; // bias of each row (of both, GLU), then the next norm's weight
-@group(0) @binding(4) var<storage, read_write> y: array<f32>;
-@group(0) @binding(5) var<storage, read_write> next: array<u32>;
-
-override TOKENS: u32 = 1u; // 1, 2, 4 or 8
-override ROWS: u32 = 2u;   // 2 or 4
-override GLU: u32 = 0u;
-const BIAS = 1u;      // small begins with biases
-const RESIDUAL = 2u;  // y += instead of y =
-const FACTOR = 4u;    // acts are x * weight, not normed yet
-const NEXT = 8u;      // write a packet for the next operation; of y times the next norm's weight if
-const NEXT_NORM = 16u;
-const NO_Y = 32u;     // y itself is not needed
-const ACTIVATE = 64u; // act(product + bias)
-const THREADS = 256u;
-const TEAMS = 8u;     // of 32 threads
-
-var<workgroup> products: array<f32, 512>; // (token, output); GLU: gate and other side of an output side by side
-var<workgroup> squares: array<f32, 64>;   // (token, team): sums of squares
-
-// ---- The product ----
-
-fn lanes_of_a_row() -> u32 { return select(32u, 16u, GLU == 1u); }
+// token has a thread of its own (decode_outputs.wgsl). A step of one token has decode_one.wgsl, to the same bits.
 
 // Row r of a thread's, of those that stand in the matrix.
 fn row_of(first: u32, r: u32) -> u32 {
@@ -99,27 +56,6 @@ fn add_up(v: ptr<function, array<f32, 32>>, local: u32) {
     }
 }
 
-// ---- The factor of a norm ----
-
-// Thread i of 256's share of a token's sums of squares.
-fn share_of_squares(token: u32, i: u32) -> f32 {
-    let count = 2u * p.blocks; // even
-    let base = token * p.packet + 3u * p.blocks;
-    var s = 0.0;
-    for (var at = i; at < count / 4u; at += THREADS) {
-        let v = bitcast<vec4<f32>>(acts[base + at]);
-        s += v.x + v.y + v.z + v.w;
-    }
-    if (i == 0u && count % 4u != 0u) {
-        let v = bitcast<vec4<f32>>(acts[base + count / 4u]);
-        s += v.x + v.y;
-    }
-    return s;
-}
-
-// Teams whose share is not nothing.
-fn square_teams() -> u32 { return clamp((p.blocks / 2u + 31u) / 32u, 1u, TEAMS); }
-
 // The teams' sums of all tokens to `squares`.
 fn add_squares(first_token: u32, local: u32) {
     let teams = square_teams();
@@ -130,55 +66,6 @@ fn add_squares(first_token: u32, local: u32) {
         let sum = team_sum(share_of_squares(token, i % teams * 32u + local % 32u), 32u, local);
         if (local % 32u == 0u && t < TOKENS) { squares[t * TEAMS + i % teams] = sum; }
     }
-}
-
-// 1 / sqrt(mean(x^2) + eps)
-fn norm_factor(t: u32) -> f32 {
-    if ((p.flags & FACTOR) == 0u) { return 1.0; }
-    var sum = 0.0;
-    for (var i = 0u; i < square_teams(); i++) { sum += squares[t * TEAMS + i]; }
-    return inverseSqrt(sum / f32(32u * p.blocks) + p.eps);
-}
-
-// ---- Outputs ----
-
-// The finished number of output o of the workgroup's token t.
-fn finish(o: u32, row: u32, t: u32) -> f32 {
-    let factor = norm_factor(t);
-    if (GLU == 0u) {
-        var v = products[t * TEAMS * ROWS + o] * factor;
-        if ((p.flags & BIAS) != 0u) { v += small[row]; }
-        if ((p.flags & ACTIVATE) != 0u) { v = act(v); }
-        return v;
-    }
-    let at = 2u * (t * TEAMS * ROWS + o);
-    var gate = products[at] * factor;
-    var up = products[at + 1u] * factor;
-    if ((p.flags & BIAS) != 0u) {
-        gate += small[row];
-        up += small[p.rows + row];
-    }
-    return glu(gate, up);
-}
-
-// An output, also written to y.
-fn output(o: u32, row: u32, t: u32, token: u32) -> f32 {
-    var v = finish(o, row, t);
-    let at = token * p.stride + p.first + row;
-    if ((p.flags & RESIDUAL) != 0u) { v += y[at]; }
-    if ((p.flags & NO_Y) == 0u) { y[at] = v; }
-    return v;
-}
-
-// An output to the next packet, weighted for a norm to come, and of each sixteen the sum of squares. Called by all threads.
-fn leave(token: u32, row: u32, v: f32, works: bool, local: u32) {
-    let base = 4u * token * p.next_packet;
-    let square = team_sum(v * v, 16u, local);
-    if (works && local % 16u == 0u) { next[base + 12u * p.next_blocks + row / 16u] = bitcast<u32>(square); }
-    let norm_at = select(0u, p.rows * (1u + GLU), (p.flags & BIAS) != 0u);
-    var weighted = v;
-    if (works && (p.flags & NEXT_NORM) != 0u) { weighted *= small[norm_at + row]; }
-    write_packet(base, p.next_blocks, row, weighted, works, local);
 }
 
 @compute @workgroup_size(256)
