@@ -5,12 +5,14 @@ than eight decode at once, while prompts come in between. What a cache gives is 
 """
 import concurrent.futures
 import random
+import subprocess
+import sys
 
 import pytest
 
 from lavapipe import DEVICE
 from server import EXE, Server
-from support import MODELS
+from support import MODELS, ROOT
 
 LENGTHS = [1, 5, 90, 31, 64, 8, 33, 130, 17, 2, 70]  # of prompts, in tokens
 # Quantized ones go by the kernels that GPUs are fast with; floats, attention of each kind, experts, recurrent states
@@ -94,3 +96,13 @@ def test_a_prompt_with_an_answer_in_it_has_the_same_cold_and_warm(preset):
             found = answer(warm, told, 3, logprobs=2)
             assert found["usage"]["prompt_tokens_details"]["cached_tokens"] == cached
             assert found["choices"] == expected
+
+
+def test_texts_under_load_are_those_alone():
+    """A real model and clients of every kind; on a GPU in software they get few answers in that time."""
+    done = subprocess.run([sys.executable, "-B", ROOT / "tools/loadtest", MODELS / "SmolLM2-135M-Instruct.Q4_1.gguf",
+                           "--shimmy", EXE, "--seconds", "20", "--questions", "5", "--words", "8", "--answer", "10",
+                           "--clients", "10", "--growth", "1000", "--", "--device", DEVICE, "--parallel", "10", "--ctx",
+                           "512"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "errors             none" in done.stdout
