@@ -79,7 +79,8 @@ typedef enum af_gpu_grid {
     AF_GPU_GRID_LINEAR, /* by the number of tokens: vec kernels in portions, the one for a few, or the tiled one */
     AF_GPU_GRID_FLOAT,  /* float matrices in portions of tokens */
     AF_GPU_GRID_PROMPT, /* tiles of 128 or 64 tokens by 128 rows, or of 32 by 32 */
-    AF_GPU_GRID_DECODE, /* x = groups of up to eight tokens, y and z = outputs by what a workgroup makes */
+    AF_GPU_GRID_DECODE, /* x = groups of up to eight tokens, y and z = outputs by what a workgroup makes; of a single
+                           token x and y are */
     AF_GPU_GRID_STRETCH /* x = stretches of the longest context, y = x of the step, z = count */
 } af_gpu_grid;
 
