@@ -311,10 +311,10 @@ static void a_seed_gives_the_same_text_alone_and_beside_others(void **state) {
     bench_close(&b);
 }
 
-/* Of so many that decode, how many do in a prompt's step: all, or none where the backend is not given both kinds at
- * once; then every other step is theirs. */
-static uint32_t decodes_beside_prompts(const bench *b, uint32_t decodes) {
-    return b->backend->base.ops->same_in_any_batch ? decodes : 0;
+/* Whether the one that decodes does so in a prompt's step: 1, or 0 where the backend is not given both kinds at once;
+ * then every other step is its own. */
+static uint32_t decodes_beside_prompts(const bench *b) {
+    return b->backend->base.ops->same_in_any_batch;
 }
 
 static void a_long_prompt_stalls_neither_decoding_nor_short_prompts(void **state) {
@@ -343,7 +343,7 @@ static void a_long_prompt_stalls_neither_decoding_nor_short_prompts(void **state
     assert_true(short_one->order < long_one->order);
     assert_true(long_one->order < decoding->order);
     /* The first step takes both prompts: the short one whole, since it leaves the long one more than half. */
-    const uint32_t beside = decodes_beside_prompts(&b, 1);
+    const uint32_t beside = decodes_beside_prompts(&b);
     assert_int_equal(b.backend->steps[begin].seqs, 2 + beside);
     assert_int_equal(b.backend->steps[begin].tokens, 128 + beside);
     uint32_t steps = 0;
@@ -785,7 +785,7 @@ static void embeddings_and_answers_share_steps(void **state) {
     check_embedding(embed, 1 + FAKE_BYTE + 'h' + FAKE_BYTE + 'i' + FAKE_GO, 10);
     wait_for_end(long_one);
     assert_int_equal(long_one->completion_tokens, 100);
-    const uint32_t beside = decodes_beside_prompts(&b, 1);
+    const uint32_t beside = decodes_beside_prompts(&b);
     assert_int_equal(b.backend->steps[2 - beside].tokens, beside + 4 + 4);
     free(long_one);
     bench_close(&b);

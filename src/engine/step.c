@@ -127,11 +127,11 @@ static uint32_t cut_to_rows(const af_job *job, uint32_t count, uint32_t rows) {
     return count;
 }
 
-/* Shares rounded down leave a few tokens over: they go to those who came first. Each job further back keeps a row. */
-static void add_prompts(af_engine *engine, uint32_t budget) {
+/* Shares rounded down leave a few tokens over: they go to those who came first. Each job further back keeps a row;
+ * `behind` are all of them at first. */
+static void add_prompts(af_engine *engine, uint32_t behind, uint32_t budget) {
     af_step *step = &engine->step;
     uint32_t level = fair_level(engine, budget);
-    uint32_t behind = engine->running_count - decoding(engine);
     for (uint32_t i = 0; i < engine->running_count && behind > 0; i++) {
         af_job *job = engine->running[i];
         if (!af_job_in_prompt(job)) continue;
@@ -173,11 +173,11 @@ static void build_batch(af_engine *engine) {
         add_whole_prompts(engine, budget);
         return;
     }
-    const bool decodes = decoding(engine) > 0;
-    const bool prompts = !engine->apart || !decodes || (engine->decoded && any_prompt(engine));
+    const uint32_t decodes = decoding(engine);
+    const bool prompts = !engine->apart || decodes == 0 || (engine->decoded && any_prompt(engine));
     engine->decoded = !prompts;
     if (!engine->apart || !prompts) add_decodes(engine);
-    if (prompts) add_prompts(engine, decodes ? beside_decodes(budget) : budget);
+    if (prompts) add_prompts(engine, engine->running_count - decodes, decodes ? beside_decodes(budget) : budget);
 }
 
 /* ---- What comes back ---- */

@@ -44,7 +44,6 @@ var<workgroup> squares: array<f32, TOKENS * TEAMS>;       // (token, team): sums
 
 fn lanes_of_a_row() -> u32 { return select(32u, 16u, GLU == 1u); }
 
-
 // Thread i of 256's share of a token's sums of squares.
 fn share_of_squares(token: u32, i: u32) -> f32 {
     let count = 2u * p.blocks; // even

@@ -5,21 +5,6 @@
 // share out are outputs: a workgroup makes 16 rows by 8 tokens, a thread each. In a step of eight blocks every thread
 // unpacks one block of a row to workgroup memory, neighbours neighbouring ones, while the next step's is on its way.
 // Bound: latency, for the few workgroups of a small matrix; workgroup memory for a large one.
-struct Params {
-    low: u32, high: u32, scale: u32,
-    rows: u32,
-    blocks: u32,
-    first_row: u32,
-    stride: u32,
-    tokens: u32,
-    first_token: u32, // always 0
-    packet: u32,      // stride of acts
-}
-var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> weights4: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> weights1: array<u32>;
-@group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read_write> y: array<f32>;
 
 const ROWS = 16u;
 const TOKENS = 8u;

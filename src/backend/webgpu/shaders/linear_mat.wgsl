@@ -4,21 +4,6 @@
 // weights are unpacked once to bytes in workgroup memory, beside the tokens' int8 activations, and multiplied four bytes
 // at a time. Same layout and same meaning as linear_vec.wgsl; an output's blocks add up from the first to the last, as in
 // linear_few.wgsl.
-struct Params {
-    low: u32, high: u32, scale: u32,
-    rows: u32,
-    blocks: u32,
-    first_row: u32,
-    stride: u32,
-    tokens: u32,
-    first_token: u32, // always 0
-    packet: u32,      // stride of acts
-}
-var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> weights4: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> weights1: array<u32>;
-@group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read_write> y: array<f32>;
 
 const TILE = 64u;
 const STEP = 2u;   // blocks

@@ -73,29 +73,30 @@ fn turn_pair(v: vec2<f32>, turn: vec2<f32>) -> vec2<f32> {
     return vec2<f32>(v.x * turn.x - v.y * turn.y, v.x * turn.y + v.y * turn.x);
 }
 
+fn pairs() -> u32 { return (p.turned & 0xffffu) / 2u; }
+
+// Where in a head the elements of pair i stand.
+fn pair_places(i: u32) -> vec2<u32> {
+    return (p.turned >> 16u) + select(vec2<u32>(i, i + pairs()), vec2<u32>(2u * i, 2u * i + 1u), p.adjacent == 1u);
+}
+
 fn rotate_head(token: u32, local: u32) {
-    let pairs = (p.turned & 0xffffu) / 2u;
-    let begin = p.turned >> 16u;
-    for (var i = local; i < pairs; i += THREADS) {
-        let first = begin + select(i, 2u * i, p.adjacent == 1u);
-        let second = begin + select(i + pairs, 2u * i + 1u, p.adjacent == 1u);
-        let turned = turn_pair(vec2<f32>(row_values[first], row_values[second]), turn_at(p.angles + token * pairs + i));
-        row_values[first] = turned.x;
-        row_values[second] = turned.y;
+    for (var i = local; i < pairs(); i += THREADS) {
+        let at = pair_places(i);
+        let turned = turn_pair(vec2<f32>(row_values[at.x], row_values[at.y]), turn_at(p.angles + token * pairs() + i));
+        row_values[at.x] = turned.x;
+        row_values[at.y] = turned.y;
     }
     workgroupBarrier();
 }
 
 // The same of a query head at `base` that is only turned: where it lies, with nothing to wait for.
 fn rotate_in_place(base: u32, token: u32, local: u32) {
-    let pairs = (p.turned & 0xffffu) / 2u;
-    let begin = base + (p.turned >> 16u);
-    for (var i = local; i < pairs; i += THREADS) {
-        let first = begin + select(i, 2u * i, p.adjacent == 1u);
-        let second = begin + select(i + pairs, 2u * i + 1u, p.adjacent == 1u);
-        let turned = turn_pair(vec2<f32>(q[first], q[second]), turn_at(p.angles + token * pairs + i));
-        q[first] = turned.x;
-        q[second] = turned.y;
+    for (var i = local; i < pairs(); i += THREADS) {
+        let at = base + pair_places(i);
+        let turned = turn_pair(vec2<f32>(q[at.x], q[at.y]), turn_at(p.angles + token * pairs() + i));
+        q[at.x] = turned.x;
+        q[at.y] = turned.y;
     }
 }
 
